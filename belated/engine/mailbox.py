@@ -1,0 +1,99 @@
+"""Pending feedback: a hashed timing wheel over a slab of entries.
+
+An entry waits in the list of slot `due mod size`; lists are in order of posting, so entries due at one time come out
+in order of their rounds. With as many slots as entries a round looks at one entry on average, whatever the delays:
+O(1) time per feedback and O(peak) memory. Free entries are linked through the same field, and so are the queues of
+QPM-D, so that feedback never moves. Entries are numbered; -1 ends a list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from belated.kernels.compile import kernel
+from belated.kernels.states import Records, records
+
+
+def entry_dtype(feedback: int) -> np.dtype[Any]:
+    """One pending feedback; `feedback` numbers long."""
+    fields = [("due", "i8"), ("round", "i8"), ("probability", "f8"), ("feedback", "f8", (feedback,))]
+    fields += [("action", "i4"), ("instance", "i4"), ("next", "i4"), ("cancelled", "i4")]  # type: ignore[list-item]
+    return np.dtype(fields, align=True)
+
+
+def make_slab(size: int, feedback: int) -> Records:
+    """Room for `size` entries; a power of two."""
+    return records(entry_dtype(feedback), size)
+
+
+def make_wheel(size: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """First and last entry of each slot; a power of two."""
+    return np.full((size, 2), -1, np.int32)
+
+
+@kernel
+def clear(slab, wheel):
+    """Forget everything; return the first free entry."""
+    for slot in range(len(wheel)):
+        wheel[slot, 0] = -1
+        wheel[slot, 1] = -1
+    for entry in range(len(slab)):
+        slab[entry].next = entry + 1
+    slab[len(slab) - 1].next = -1
+    return 0
+
+
+@kernel
+def post(slab, wheel, entry, due):
+    """Put an entry into the wheel, behind those posted before it."""
+    slot = due & (len(wheel) - 1)
+    slab[entry].due = due
+    slab[entry].next = -1
+    if wheel[slot, 0] < 0:
+        wheel[slot, 0] = entry
+    else:
+        slab[wheel[slot, 1]].next = entry
+    wheel[slot, 1] = entry
+
+
+@kernel
+def take(slab, wheel, before, now):
+    """Unlink and return the next entry that is due now, after entry `before` of its slot (-1: from the first).
+
+    Returns (entry or -1, the `before` to go on with).
+    """
+    slot = now & (len(wheel) - 1)
+    entry = wheel[slot, 0] if before < 0 else slab[before].next
+    while entry >= 0 and slab[entry].due != now:
+        before = entry
+        entry = slab[entry].next
+    if entry >= 0:
+        after = slab[entry].next
+        if before < 0:
+            wheel[slot, 0] = after
+        else:
+            slab[before].next = after
+        if after < 0:
+            wheel[slot, 1] = before
+    return entry, before
+
+
+def grow(slab: Records, wheel: np.ndarray[Any, np.dtype[np.int32]]) -> tuple[Records, Any, int]:
+    """Twice the room. Entries keep their numbers; returns slab, wheel and the first of the new free entries."""
+    size = len(slab)
+    larger = records(slab.dtype, 2 * size)
+    larger[:size] = slab
+    larger["next"][size:-1] = np.arange(size + 1, 2 * size, dtype=np.int32)
+    larger["next"][-1] = -1
+    waiting = []
+    for first in wheel[:, 0]:
+        entry = int(first)
+        while entry >= 0:
+            waiting.append(entry)
+            entry = int(slab["next"][entry])
+    wider = make_wheel(2 * len(wheel))
+    for entry in sorted(waiting, key=lambda e: int(slab["round"][e])):
+        post(larger, wider, entry, int(slab["due"][entry]))
+    return larger, wider, size

@@ -1,0 +1,218 @@
+"""Compiles kernels, and keeps what was compiled on disk.
+
+A kernel is a plain Python function of scalars, records and arrays that Numba can compile. Its **identity** is a
+digest of its source and, transitively, of every kernel and constant it refers to. Compiled code is stored under
+that identity, so a second process finds it and a change anywhere below a kernel misses. Numba's own cache
+cannot do this: it does not look at globals, and it names closures by a number that is new in each process.
+
+With `NUMBA_DISABLE_JIT=1` every kernel stays the plain function it was written as.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+log = logging.getLogger("belated")
+
+#: True when kernels are compiled; False when `NUMBA_DISABLE_JIT` keeps them plain Python.
+COMPILED = not config.DISABLE_JIT
+
+_kernels: dict[FunctionType, Any] = {}
+_pointers: dict[tuple[str, str], Any] = {}
+_told: set[str] = set()
+
+
+def kernel(function: Callable[..., Any], *, fastmath: frozenset[str] | bool = False) -> Any:
+    """Compile a kernel (lazily, on its first call); the same function always gives the same object.
+
+    >>> from belated.kernels.compile import kernel
+    >>> @kernel
+    ... def twice(x):
+    ...     return 2.0 * x
+    >>> twice(1.5)
+    3.0
+    """
+    if not COMPILED or not isinstance(function, FunctionType):
+        return function
+    if function not in _kernels:
+        options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath) if fastmath else False}
+        dispatcher = numba.njit(**options)(function)
+        digest = _digest(function, repr(sorted(fastmath)) if fastmath else "")
+        if digest is not None:
+            dispatcher._belated_identity = digest
+            dispatcher._cache = DiskCache(function.__qualname__, digest)
+        _kernels[function] = dispatcher
+    return _kernels[function]
+
+
+def pointer(function: Callable[..., Any], signature: Any) -> Any:
+    """The machine address of a kernel compiled for one fixed C signature, to be called through `call_*`.
+
+    In plain Python the function itself stands for its address.
+    """
+    if not COMPILED:
+        return getattr(function, "py_func", function)
+    compiled = kernel(getattr(function, "py_func", function))
+    digest = identity(compiled)
+    key = (digest or str(id(compiled)), str(signature))
+    if key not in _pointers:
+        _pointers[key] = _carrier(compiled, signature, digest)
+    return _pointers[key].address
+
+
+def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
+    from numba.core.ccallback import CFunc
+
+    options = {"nopython": True, "nogil": True, "error_model": "numpy"}
+    carrier = CFunc(compiled.py_func, (signature.args, signature.return_type), locals={}, options=options)
+    if digest is not None:
+        carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", digest)
+    carrier.compile()
+    return carrier
+
+
+def identity(compiled: Any) -> str | None:
+    """The digest of a kernel and all it refers to; None where the source cannot be read.
+
+    In plain Python every function has one too.
+    """
+    if isinstance(compiled, FunctionType):
+        return _digest(compiled, "")
+    return getattr(compiled, "_belated_identity", None)
+
+
+def _digest(function: FunctionType, extra: str) -> str | None:
+    """Hash the source and everything it names; None if something in it has no stable description."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        _tell(f"no source for {function.__qualname__}: it is compiled anew in each process")
+        return None
+    parts = [source, extra, numba.__version__, llvmlite.__version__, np.__version__, sys.version]
+    closure = inspect.getclosurevars(function).nonlocals
+    for name in sorted(_names(function.__code__)):
+        if name in closure:
+            value = closure[name]
+        elif name in function.__globals__:
+            value = function.__globals__[name]
+        else:
+            continue
+        described = _describe(value)
+        if described is None:
+            _tell(f"{function.__qualname__} refers to {name}, which has no stable identity: it is not cached")
+            return None
+        parts.append(f"{name}={described}")
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return set(code.co_names) | set(code.co_freevars) | {name for c in inner for name in _names(c)}
+
+
+def _describe(value: Any) -> str | None:
+    if hasattr(value, "_belated_identity"):
+        return str(value._belated_identity)
+    if isinstance(value, ModuleType | type):
+        return f"{getattr(value, '__module__', '')}.{value.__name__}"
+    if isinstance(value, bool | int | float | str | bytes | np.generic | type(None)):
+        return repr(value)
+    if isinstance(value, tuple):
+        inner = [_describe(item) for item in value]
+        return None if None in inner else repr(inner)
+    if isinstance(value, FunctionType) and not COMPILED:
+        return _digest(value, "")
+    module = getattr(value, "__module__", None) or ""
+    if module.split(".")[0] in ("builtins", "math", "numpy"):
+        return f"{module}.{getattr(value, '__name__', type(value).__name__)}"
+    return None
+
+
+def _tell(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        log.info(message)
+
+
+def cache_directory() -> Path | None:
+    """Where compiled code is kept: `BELATED_CACHE_DIR`, else the user's cache; None if not writable."""
+    chosen = os.environ.get("BELATED_CACHE_DIR")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belated"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return base if os.access(base, os.W_OK) else None
+
+
+class DiskCache(_Cache):  # type: ignore[misc]
+    """One file for each (identity, signature, processor), written whole or not at all."""
+
+    def __init__(self, name: str, digest: str) -> None:
+        self._name = "".join(c if c.isalnum() or c in "._" else "-" for c in name.rpartition(">.")[2])
+        self._digest = digest
+
+    @property
+    def cache_path(self) -> str:
+        return str(cache_directory() or "")
+
+    def _file(self, signature: Any, codegen: Any) -> Path | None:
+        directory = cache_directory()
+        if directory is None:
+            _tell("no writable cache directory: kernels are compiled anew in each process")
+            return None
+        key = repr((self._digest, str(signature), codegen.magic_tuple()))
+        return directory / f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.bin"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        file = self._file(sig, target_context.codegen())
+        if file is None or not file.exists():
+            return None
+        try:
+            payload = pickle.loads(file.read_bytes())
+        except Exception as error:  # a damaged file is a miss, whatever it raises
+            _tell(f"compiled code in {file.name} cannot be read ({error}): compiled anew")
+            return None
+        return CompileResult._rebuild(target_context, *payload)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        file = self._file(sig, data.codegen)
+        if file is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        payload = dumps(data._reduce())
+        try:
+            handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".new-")
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(payload)
+            os.replace(temporary, file)
+        except OSError as error:
+            _tell(f"compiled code cannot be kept ({error})")
+
+    def enable(self) -> None:
+        """Always on."""
+
+    def disable(self) -> None:
+        """Always on; use an unwritable `BELATED_CACHE_DIR` to do without."""
+
+    def flush(self) -> None:
+        """Nothing is held back."""

@@ -1,0 +1,63 @@
+"""From a learner spec to the memory its kernels work on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.errors import InvalidArgument
+from belated.kernels.compile import COMPILED, kernel
+from belated.protocols import Learner
+
+Records = NDArray[Any]
+
+#: What belated keeps at the head of every state.
+HEAD = [("predictions", "i8"), ("answering", "i8")]
+
+
+def state_dtype(learner: Learner) -> np.dtype[Any]:
+    """The record of one instance: belated's own two fields, then the learner's layout."""
+    layout = np.dtype(learner.layout())
+    names = layout.names or ()
+    clash = {"predictions", "answering"} & set(names)
+    if clash:
+        raise InvalidArgument(f"{type(learner).__name__}.layout uses the reserved name {clash.pop()!r}")
+    return np.dtype(HEAD + [(name, *_subtype(layout[name])) for name in names], align=True)
+
+
+def _subtype(field: np.dtype[Any]) -> tuple[Any, ...]:
+    return field.subdtype if field.subdtype is not None else (field,)
+
+
+def records(dtype: np.dtype[Any], count: int) -> Records:
+    """Zeroed records whose fields kernels reach as attributes, compiled or not."""
+    pool = np.zeros(count, dtype)
+    return pool if COMPILED else pool.view(np.recarray)
+
+
+def blank(learner: Learner) -> Records:
+    """One fresh state."""
+    pool = records(state_dtype(learner), 1)
+    learner.start(pool[0])
+    return pool
+
+
+def params(learner: Learner) -> Records:
+    """The learner's constants as one record."""
+    values = {name: np.asarray(value) for name, value in learner.params().items()}
+    fields = [(name, _number(value.dtype), value.shape) for name, value in values.items()]
+    pool = records(np.dtype(fields or [("nothing", "i8")], align=True), 1)
+    for name, value in values.items():
+        pool[name] = value
+    return pool
+
+
+def _number(dtype: np.dtype[Any]) -> str:
+    return "f8" if dtype.kind == "f" else "i8"
+
+
+def kernels(learner: Learner) -> tuple[Any, Any]:
+    """The learner's predict and update, compiled."""
+    return kernel(type(learner).predict), kernel(type(learner).update)

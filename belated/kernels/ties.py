@@ -1,0 +1,27 @@
+"""The rule of ties (design rule 2): the largest index, and within 1e-9 of it the action predicted fewest times."""
+
+from __future__ import annotations
+
+from belated.kernels.compile import kernel
+
+#: Indices this close to the largest are tied, so that every honest solver agrees.
+MARGIN = 1e-9
+
+
+@kernel
+def largest_index(index, predicted):
+    """The action with the largest index; ties go to the one predicted fewest times, then to the lowest number.
+
+    >>> import numpy as np
+    >>> int(largest_index(np.array([0.5, 0.7, 0.7]), np.array([0, 4, 3])))
+    2
+    """
+    best = index[0]
+    for i in range(1, len(index)):
+        best = max(best, index[i])
+    floor = best - MARGIN
+    chosen = -1
+    for i in range(len(index)):
+        if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
+            chosen = i
+    return chosen

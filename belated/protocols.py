@@ -1,0 +1,192 @@
+"""The theory, read first. Everything else in belated is an instance of what stands here.
+
+A **game** and a **learner** meet round after round: the learner predicts an action, the game answers with feedback.
+Under delay the feedback of round s becomes usable only by predictions at rounds > s + delay. A **forecaster** is what
+plays under delay: it gives out a ticket with each prediction and takes feedback for its tickets in any order.
+
+    Learner      a non-delayed algorithm (BASE in the paper): predict, update, predict, update, ...
+    Forecaster   Direct, BOLD or QPMD over a learner (the paper's meta-algorithms)
+    Game         draws outcomes, gives reward and feedback, keeps the account of regret
+    Delays       the law of tau_t
+
+Learners, games and delay laws are **specs**: frozen data that can be compared, hashed, printed and written as JSON.
+What they do is in their **kernels**: static functions of scalars, records and vectors, without allocation,
+exceptions or global randomness. One source serves plain Python, the compiled simulator and the live service.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A delay that never ends: the feedback does not come.
+NEVER: int = 2**63 - 1
+
+Floats = NDArray[np.float64]
+Feedback = Literal["bandit", "full"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What `predict` gives: play `action`, and hand in its feedback under `ticket`.
+
+    `probability` is the probability with which the learner chose the action. Under QPM-D it is that of the base's
+    pending query and not a propensity, because a held action is played with probability 1.
+    """
+
+    ticket: int
+    action: int
+    probability: float
+
+
+@runtime_checkable
+class PlainLearner(Protocol):
+    """Any object of this shape is a learner. A deterministic one says probability 1.0.
+
+    Where an estimate needs more from prediction time than the four arguments of `update` and the object keeps that
+    only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct.
+    """
+
+    actions: int
+
+    def predict(self, context: Any) -> tuple[int, float]: ...
+
+    def update(self, context: Any, action: int, probability: float, feedback: Any) -> None: ...
+
+
+class Learner(ABC):
+    """A learner as a spec, a layout and two kernels. Subclasses are frozen dataclasses.
+
+    The state of one instance is one NumPy record: the fields of `layout`, after two that belated keeps itself:
+
+    * `predictions`: how many predictions this instance has made, the one in progress included (t in the formulas);
+    * `answering`: in `update`, the number of the prediction that the feedback answers. Without delay it equals
+      `predictions`; under Direct it lies behind. A schedule such as gamma_t is recomputed from it.
+
+    A learner must accept predict after predict: a cancelled round is skipped.
+    """
+
+    #: Raised whenever layout or behaviour changes; saved states carry it.
+    version: ClassVar[int] = 1
+    #: What the learner learns from: its own reward, or the rewards of all actions.
+    feedback: ClassVar[Feedback] = "bandit"
+    #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
+    tolerates_delay: ClassVar[bool] = True
+    actions: int
+
+    @abstractmethod
+    def layout(self) -> np.dtype[Any]:
+        """The state of one instance: a structured dtype, nested arrays welcome. It starts as zeros."""
+
+    def params(self) -> dict[str, Any]:
+        """What never changes and all instances share: numbers and arrays by name, read in kernels as `params.name`."""
+        return {}
+
+    def start(self, state: Any) -> None:
+        """Give a fresh state its first values where zeros will not do: `state["field"][:] = ...`."""
+
+    @staticmethod
+    @abstractmethod
+    def predict(params: Any, state: Any, context: Any, draw: Any) -> tuple[int, float]:
+        """Kernel: choose an action; return it with the probability it was chosen with."""
+
+    @staticmethod
+    @abstractmethod
+    def update(params: Any, state: Any, context: Any, action: int, probability: float, feedback: Any) -> None:
+        """Kernel: learn. `feedback` is a vector of length 1, or of one reward an action."""
+
+    def bound(self, n: float) -> float | None:
+        """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
+        return None
+
+    def stochastic_bound(self, n: int, means: Floats) -> float | None:
+        """A bound on the regret without delay for i.i.d. rewards with these means; None if there is none."""
+        return None
+
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats) -> float | None:
+        """The same when played directly under delay with these E G*_i (the white-box theorems); None if none."""
+        return None
+
+
+class Game(ABC):
+    """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
+
+    Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
+    and theirs to use; `feedback`, to be filled with 1 or K numbers.
+    """
+
+    feedback: Feedback
+    #: True when rewards are i.i.d. draws with the means of `means()`.
+    stochastic: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def actions(self) -> int:
+        """K, the number of actions."""
+
+    @abstractmethod
+    def params(self) -> Floats:
+        """What the kernels read, as one flat vector."""
+
+    @abstractmethod
+    def memory(self) -> int:
+        """How many numbers of memory a replication needs."""
+
+    @staticmethod
+    @abstractmethod
+    def outcome(params: Any, memory: Any, k0: Any, k1: Any, round_: int, action: int, feedback: Any) -> float:
+        """Kernel, called once a round in order: fill `feedback`, keep the account, return the reward."""
+
+    @staticmethod
+    @abstractmethod
+    def regret(params: Any, memory: Any) -> float:
+        """Kernel: the regret of all rounds so far, from the account in `memory`."""
+
+    def means(self) -> Floats | None:
+        """The expected reward of each action, where there is one."""
+        return None
+
+    def longest(self) -> int | None:
+        """How many rounds the game has; None if it never ends."""
+        return None
+
+
+class Delays(ABC):
+    """The law of the delays tau_1, tau_2, ..., independent of the outcomes."""
+
+    #: True when the law looks at the action (then BOLD's theorem does not apply).
+    depends_on_action: ClassVar[bool] = False
+    #: True when the delays are independent and identically distributed (for each action).
+    iid: ClassVar[bool] = True
+
+    @abstractmethod
+    def params(self) -> Floats:
+        """What the kernel reads, as one flat vector."""
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Callable[..., Any]:
+        """The kernel `delay(params, k0, k1, round_, action) -> int`, at most `NEVER`."""
+
+    @property
+    def mean(self) -> float | None:
+        """E tau; infinite where the law has no mean; None where there is no single one."""
+        return None
+
+    @property
+    def maximum(self) -> int | None:
+        """The largest delay; `NEVER` if feedback may stay away; None if the law has no largest."""
+        return None
+
+    def mean_of(self, action: int) -> float | None:
+        """E tau for one action."""
+        return self.mean
+
+    def longest(self) -> int | None:
+        """How many rounds the delays are given for; None if for ever."""
+        return None

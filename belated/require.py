@@ -1,0 +1,94 @@
+"""Checks of arguments: each names the argument and the value it got."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from belated.errors import InvalidArgument
+
+
+def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
+    """A whole number between low and high.
+
+    >>> integer("actions", 0, low=1)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: actions must be >= 1, got 0
+    """
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name} must be a whole number, got {value!r}") from None
+    if low is not None and number < low:
+        raise InvalidArgument(f"{name} must be >= {low}, got {value!r}")
+    if high is not None and number > high:
+        raise InvalidArgument(f"{name} must be <= {high}, got {value!r}")
+    return number
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
+    """A finite number within the given limits (`low` and `high` included, `above` and `below` not).
+
+    >>> real("mean", -3, above=0)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: mean must be > 0, got -3
+    """
+    try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} must be a number, got {value!r}") from None
+    if not math.isfinite(number):
+        raise InvalidArgument(f"{name} must be finite, got {value!r}")
+    limits = ((low, ">=", operator.ge), (high, "<=", operator.le), (above, ">", operator.gt), (below, "<", operator.lt))
+    for limit, sign, holds in limits:
+        if limit is not None and not holds(number, limit):
+            raise InvalidArgument(f"{name} must be {sign} {limit:g}, got {value!r}")
+    return number
+
+
+def reals(name: str, values: Any, *, low: float, high: float, least: int = 1) -> tuple[float, ...]:
+    """A tuple of at least `least` finite numbers between low and high.
+
+    >>> reals("means", [0.2, 1.5], low=0, high=1)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: means[1] must be <= 1, got 1.5
+    """
+    items = sequence(name, values, least=least)
+    return tuple(real(f"{name}[{i}]", value, low=low, high=high) for i, value in enumerate(items))
+
+
+def sequence(name: str, values: Any, *, least: int = 1) -> Sequence[Any]:
+    """A sequence (or vector) of at least `least` items."""
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+        raise InvalidArgument(f"{name} must be a sequence, got {values!r}")
+    if len(values) < least:
+        raise InvalidArgument(f"{name} must have at least {least} item{'s' if least > 1 else ''}, got {len(values)}")
+    return values  # type: ignore[no-any-return]
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """One of a few words.
+
+    >>> one_of("feedback", "banditt", ("bandit", "full"))
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: feedback must be one of bandit, full, got 'banditt'
+    """
+    if value not in choices:
+        raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return str(value)
