@@ -1,10 +1,9 @@
 """The theorems as functions: what the regret of a forecaster under delay is proved to be at most.
 
-Letters are the paper's: n rounds, K actions, tau the delay, G*_n the peak of outstanding feedback, G*_{i,n} that of
-action i, Delta_i the gap of action i, d(p, q) the Bernoulli Kullback-Leibler divergence, ln the natural logarithm.
-Rewards lie in [0, 1] unless a docstring says otherwise. A function returns the right-hand side of its theorem and
-nothing else: whether the conditions hold is for the caller to know, and they are stated with each. Bounds are not cut
-at n, so that `is_vacuous` can tell a theorem that says something from one that does not; `bold` is, by its f~.
+Letters are the paper's: n rounds, K actions, tau a delay, G*_n the peak of outstanding feedback, G*_{i,n}
+that of action i, Delta_i its gap, d(p, q) the Bernoulli Kullback-Leibler divergence. Rewards lie in [0, 1]
+unless a docstring says otherwise. A function returns the right-hand side of its theorem; whether the stated
+conditions hold is for the caller to know. Only BOLD's bounds are cut at n: see `is_vacuous`.
 
 Paper: Joulani, Gyorgy, Szepesvari, "Online learning under delayed feedback", ICML 2013.
 """
@@ -17,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated.errors import InvalidArgument
 
-BaseBound = Callable[[float], float]
-"""f: rounds -> regret that a non-delayed learner never exceeds (in expectation) in that many rounds."""
+BaseBound = Callable[[float], float]  # f: what a learner's regret without delay is at most, after m rounds
 
 _TIE = 1e-9  # indices this close to the largest are tied, so a suboptimal index need only come this close
 _EXACT, _CHUNK = 10_000_000, 1 << 16  # rounds summed one by one, and how many of them at a time
@@ -52,7 +50,7 @@ def _vector(name: str, values: ArrayLike, most: float = math.inf) -> NDArray[np.
 def _per_action(name: str, values: ArrayLike, actions: int) -> NDArray[np.float64]:
     vector = _vector(name, values)
     if vector.size not in (1, actions):
-        raise InvalidArgument(f"{name} must have 1 value or one for each of {actions} actions, got {vector.size}")
+        raise InvalidArgument(f"{name} must have 1 value or one per action ({actions}), got {vector.size}")
     return np.broadcast_to(vector, (actions,))
 
 
@@ -63,70 +61,61 @@ def _kl(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ones = np.where(p > 0, p * np.log1p(gap / p), 0.0)
         zeros = np.where(p < 1, (1 - p) * np.log1p(-gap / (1 - p)), 0.0)
-    return np.maximum(-ones - zeros, 2 * gap * gap)
-
-
-def _regret(base_bound: BaseBound, rounds: float) -> float:
-    return _number(f"base_bound({rounds:g})", base_bound(rounds), 0)
-
-
-# Black box, adversarial: BOLD
+    divergence: NDArray[np.float64] = np.maximum(-ones - zeros, 2 * gap * gap)
+    return divergence
 
 
 def capped(base_bound: BaseBound) -> BaseBound:
     """f~(m) = min(m, f(max(m, 1))): a base bound made fit for BOLD's theorem.
 
-    The theorem wants f nondecreasing and concave with f(0) = 0. If f is nondecreasing and concave on [1, inf) and
-    f(1) >= 1, f~ is all that, and y f~(n / y) is nondecreasing in y, so that an upper bound may stand for E G*_n.
-    With f(1) < 1 (Hedge, two actions) both still hold for n / y >= 1, the only place `bold` looks, if f(m) / m
-    is nonincreasing.
+    The theorem wants f nondecreasing and concave with f(0) = 0. If f is so on [1, inf) and f(1) >= 1, f~ is
+    all of it, and y f~(n / y) is nondecreasing in y: an upper bound may stand for E G*_n. With f(1) < 1
+    (Hedge, K = 2) this still holds for n / y >= 1, where `bold` looks, provided f(m) / m is nonincreasing.
 
     >>> capped(lambda m: 2 * math.sqrt(m))(0.0), capped(lambda m: 2 * math.sqrt(m))(100.0)
     (0.0, 20.0)
     """
 
     def bound(rounds: float) -> float:
-        rounds = _number("rounds", rounds, 0)
-        return min(rounds, _regret(base_bound, max(rounds, 1.0)))
+        at = max(_number("rounds", rounds, 0), 1.0)
+        return min(float(rounds), _number(f"base_bound({at:g})", base_bound(at), 0))
 
     return bound
 
 
 def bold(base_bound: BaseBound, n: float, peak: ArrayLike) -> float:
-    """BOLD over a base with bound f (theorem 1), f~ as in `capped` and G*_n + 1 cut at n.
+    """BOLD over a base with bound f, with f~ as in `capped` and G*_n + 1 cut at n.
 
     E R_n <= E[(G*_n + 1) f~(n / (G*_n + 1))] <= (E G*_n + 1) f~(n / (E G*_n + 1)).
 
-    A vector of observed peaks, one a replication, gives the mean in the first inequality; a number, standing for
-    E G*_n or for an upper bound on it, gives the second. Conditions: f as `capped` says, holding for every number of
-    rounds at once (an anytime tuning); delays, and which free instance plays, independent of the actions.
+    A vector of observed peaks, one a replication, gives the mean in the first inequality; a number, E G*_n or
+    an upper bound on it, gives the second. Conditions: f as `capped` says, for every number of rounds
+    (anytime tuning); delays, and which free instance plays, independent of the actions.
 
     >>> round(bold(lambda m: exp3(m, 10), 10_000, 9), 1)
     3034.9
     """
     n = _whole("n", n, 1)
     instances, counts = np.unique(np.minimum(_vector("peak", peak) + 1, n), return_counts=True)
-    # y f~(n / y) written as min(n, y f(n / y)): y * (n / y) may fall short of n by a rounding, and look not vacuous
-    terms = [min(float(n), y * _regret(base_bound, max(n / y, 1.0))) for y in instances.tolist()]
+    f = capped(base_bound)
+    # y (n / y) may round to less than n, and would then not look vacuous
+    terms = [n if (each := f(n / y)) == n / y else y * each for y in instances.tolist()]
     return float(np.dot(terms, counts) / counts.sum())
 
 
 def bold_iid(base_bound: BaseBound, n: float, mean_delay: float) -> float:
-    """BOLD with i.i.d. delays (corollary): E R_n <= (B + 2) f~(n / (B + 2)), B = B(n, E tau) of `outstanding`.
-
-    Conditions: those of `bold`, and delays i.i.d. with a finite mean. B + 2 is cut at n.
+    """BOLD, i.i.d. delays: E R_n <= (B + 2) f~(n / (B + 2)), B = B(n, E tau); see `bold` and `outstanding`.
 
     >>> round(bold_iid(lambda m: hedge(m, 10), 1_000_000, 20), 1)
-    13771.1
+    13814.1
     """
     return bold(base_bound, n, outstanding(n, mean_delay))
 
 
 def outstanding(n: float, mean_delay: float) -> float:
-    """Peak of outstanding feedback under i.i.d. delays (lemma 2): E G*_n <= B(n, E tau) + 1.
+    """Peak under i.i.d. delays: E G*_n <= B(n, E tau) + 1, B(n, t) = t + 2 ln n + sqrt(4 t ln n).
 
-    B(n, t) = t + 2 ln n + sqrt(4 t ln n). Conditions: delays i.i.d. with a finite mean, whatever their tail. It bounds
-    E G*_{i,n} too, with the mean delay of action i: playing i less often leaves less outstanding.
+    Conditions: a finite mean, whatever the tail. It bounds E G*_{i,n} too, with the mean delay of action i.
 
     >>> round(outstanding(10_000, 100), 2)
     180.12
@@ -136,9 +125,7 @@ def outstanding(n: float, mean_delay: float) -> float:
 
 
 def outstanding_bounded(n: float, max_delay: float) -> float:
-    """Peak of outstanding feedback under bounded delays: G*_n <= min(n - 1, tau_max), on every path.
-
-    Equal for a constant delay. Conditions: tau_t <= tau_max for all t <= n; no law is needed.
+    """Peak under delays of at most tau_max: G*_n <= min(n - 1, tau_max), and equal if all are tau_max.
 
     >>> outstanding_bounded(10_000, 100)
     100.0
@@ -146,15 +133,12 @@ def outstanding_bounded(n: float, max_delay: float) -> float:
     return float(min(_whole("n", n, 1) - 1, _number("max_delay", max_delay, 0)))
 
 
-# Black box, stochastic: QPM-D
-
-
 def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
-    """QPM-D (theorem 6): E R_n <= E R^Base_n + sum_i Delta_i E G*_{i,n}.
+    """QPM-D: E R_n <= E R^Base_n + sum_i Delta_i E G*_{i,n}.
 
-    `base_regret` is the base's expected regret without delay, or a bound on it; `peaks` is E G*_{i,n}, one for all
-    actions or one for each. Conditions: i.i.d. outcomes, feedback of different actions independent, delays independent
-    of outcomes (they may depend on the action), no side information; gaps on any scale.
+    `base_regret` is the base's expected regret without delay, or a bound on it; `peaks` is E G*_{i,n}, one
+    for all actions or one each. Conditions: i.i.d. outcomes, independent feedback of different actions,
+    delays independent of outcomes (they may depend on the action), no side information; gaps on any scale.
 
     >>> round(qpmd(ucb1(10_000, [0, 0.2]), [0, 0.2], 100), 1)
     389.3
@@ -164,16 +148,13 @@ def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
 
 
 def qpmd_iid(base_regret: float, gaps: ArrayLike, n: float, mean_delays: ArrayLike) -> float:
-    """QPM-D with i.i.d. delays for each action: `qpmd` with E G*_{i,n} <= B(n, E tau_i) + 1 of `outstanding` put in.
+    """QPM-D, delays i.i.d. for each action: G*_{i,n} replaced by `outstanding`, B(n, E tau_i) + 1.
 
     >>> round(qpmd_iid(ucb1(10_000, [0, 0.2]), [0, 0.2], 10_000, 100), 1)
     405.3
     """
     means = _vector("mean_delays", mean_delays)
     return qpmd(base_regret, gaps, [outstanding(n, mean) for mean in means.tolist()])
-
-
-# White box, stochastic: UCB1 and KL-UCB
 
 
 def ucb1(n: float, gaps: ArrayLike) -> float:
@@ -196,22 +177,21 @@ def _ucb1(n: float, gaps: ArrayLike, constant: float) -> float:
 def ucb1_distribution_free(n: float, actions: int) -> float:
     """UCB1 without delay, whatever the gaps: E R_n <= 4 sqrt(2) sqrt(n K ln n) + (1 + pi^2 / 3) K.
 
-    From `ucb1`: gaps up to sqrt(8 K ln n / n) cost at most that times n together, the others 8 ln n / Delta_i each.
+    From `ucb1`: gaps up to sqrt(8 K ln n / n) cost n times that together, the others 8 ln n / Delta_i each.
 
     >>> round(ucb1_distribution_free(100_000, 2), 1)
-    8592.5
+    8592.4
     """
     n, actions = _number("n", n, 1), _whole("actions", actions, 1)
-    if actions == 1:
-        return 0.0
-    return 4 * math.sqrt(2 * n * actions * math.log(n)) + (1 + math.pi**2 / 3) * actions
+    bound = 4 * math.sqrt(2 * n * actions * math.log(n)) + (1 + math.pi**2 / 3) * actions
+    return bound if actions > 1 else 0.0
 
 
 def delayed_ucb1(n: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
-    """Delayed-UCB1 (theorem 7): E R_n <= sum_{Delta_i > 0} [8 ln n / Delta_i + 3.5 Delta_i] + sum_i Delta_i E G*_{i,n}.
+    """Delayed-UCB1: E R_n <= sum_{Delta_i > 0} [8 ln n / Delta_i + 3.5 Delta_i] + sum_i Delta_i E G*_{i,n}.
 
-    `peaks` as in `qpmd`. Conditions: those of `qpmd`, and rewards in [0, 1]. Without delay 3.5 is below the
-    1 + pi^2 / 3 of `ucb1`: the proof counts each action's samples once, and 1 + 2 zeta(3) < 3.5.
+    Conditions and `peaks`: those of `qpmd`, rewards in [0, 1]. At G* = 0 it is below `ucb1`: its proof sums
+    over one count of samples where Auer et al. sum over two, so 3.5 > 1 + 2 zeta(3) does for 1 + pi^2 / 3.
 
     >>> round(delayed_ucb1(10_000, [0, 0.2], 100), 1)
     389.1
@@ -220,7 +200,7 @@ def delayed_ucb1(n: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
 
 
 def delayed_ucb1_iid(n: float, gaps: ArrayLike, mean_delays: ArrayLike) -> float:
-    """Delayed-UCB1 with i.i.d. delays for each action: E G*_{i,n} <= B(n, E tau_i) + 1 of `outstanding` put in.
+    """Delayed-UCB1, delays i.i.d. for each action: G*_{i,n} replaced by `outstanding`, B(n, E tau_i) + 1.
 
     >>> round(delayed_ucb1_iid(10_000, [0, 0.2], 100), 1)
     405.1
@@ -229,9 +209,7 @@ def delayed_ucb1_iid(n: float, gaps: ArrayLike, mean_delays: ArrayLike) -> float
 
 
 def klucb(n: int, means: ArrayLike) -> float:
-    """KL-UCB without delay, c = 3: `delayed_klucb` with G* = 0.
-
-    Garivier, Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond", 2011, with explicit constants.
+    """KL-UCB (c = 3) without delay: `delayed_klucb` with G* = 0. Garivier, Cappe, 2011, made explicit.
 
     >>> round(klucb(20_000, [0.6, 0.4]), 1)
     88.7
@@ -240,35 +218,35 @@ def klucb(n: int, means: ArrayLike) -> float:
 
 
 def delayed_klucb(n: int, means: ArrayLike, peaks: ArrayLike, c: float = 3) -> float:
-    """Delayed-KL-UCB (theorem 8, corrected): E R_n <= sum_{Delta_i > 0} Delta_i times `delayed_klucb_pulls`.
+    """Delayed-KL-UCB, the theorem corrected: E R_n <= sum_{Delta_i > 0} Delta_i times `delayed_klucb_pulls`.
 
-    Conditions: those of `delayed_ucb1`, n >= 3 and c = 3; and `peaks` as `delayed_klucb_pulls` says.
+    Conditions: those of `delayed_ucb1`, n >= 3, c = 3, and `peaks` as `delayed_klucb_pulls` says.
 
     >>> round(delayed_klucb(20_000, [0.6, 0.4], 100), 1)
-    127.0
+    152.9
     """
     if c != 3:
         raise InvalidArgument(f"c must be 3, the only value the bound is proved for, got {c}")
     n, means = _whole("n", n, 3), _vector("means", means, most=1)
     peaks, best = _per_action("peaks", peaks, means.size), float(means.max())
-    missed = _optimum_missed(n)
     arms = [(mean, peak) for mean, peak in zip(means.tolist(), peaks.tolist(), strict=True) if mean < best]
+    missed = _optimum_missed(n)
     return math.fsum((best - mean) * _pulls(n, mean, best, peak, missed) for mean, peak in arms)
 
 
 def delayed_klucb_pulls(n: int, mean: float, best: float, peak: float) -> float:
-    """Times that Delayed-KL-UCB, c = 3, plays an action of mean mu_i < mu* in n >= 3 rounds: E T_i(n) is at most
+    """Plays of an action of mean mu_i < mu* by Delayed-KL-UCB (c = 3) in n >= 3 rounds: E T_i(n) is at most
 
     (1 + eps)(ln n + 3 ln ln n) / d + 1 + G + sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t})
     + (G + 1) n^{-b} / (1 - e^{-d(r, mu_i)}),    least over eps > 0,
 
     d = d(mu_i, mu*), D_t = ln t + 3 ln max(ln t, 1), r in (mu_i, mu*) with d(r, mu*) = d / (1 + eps), and
-    b = (1 + eps) d(r, mu_i) / d. Two slips of the paper are mended: G + 1 for G in the last term (an action is played
-    G + 1 times before its count of observations must move), and the factor (1 + eps) / d before 3 ln ln n.
+    b = (1 + eps) d(r, mu_i) / d. Two slips of the paper are mended: G + 1 for G in the last term (i may be
+    played so often on one count of observations), and the factor (1 + eps) / d of 3 ln ln n.
 
-    `peak` is G = E G*_{i,n}. The last term multiplies it with a probability about rewards, so G must come from the
-    delays alone: tau_max, `outstanding`, or E G*_n of all actions together when delays ignore the action. mu* is taken
-    1e-9 lower, the margin within which indices are tied: nothing for mu* < 1, and what keeps d finite at mu* = 1.
+    `peak` is G >= E G*_{i,n}. The last term multiplies it with a probability about rewards, so it must come
+    from delays alone: tau_max, `outstanding`, or E G*_n over all actions if delays ignore the action. mu* is
+    taken 1e-9 lower, the margin within which indices tie: it keeps d finite, and the bound true, at mu* = 1.
 
     >>> round(delayed_klucb_pulls(20_000, 0.4, 0.6, 0))
     444
@@ -285,10 +263,11 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     if mean >= target:
         return float(n)
     fixed = 1 + peak + (missed if best < 1 else 0.0)  # rewards of mean 1 are all 1: the index is never below
-    samples = (math.log(n) + 3 * math.log(math.log(n))) / (divergence := float(_kl(mean, target)))
+    divergence = float(_kl(mean, target))
+    samples = (math.log(n) + 3 * math.log(math.log(n))) / divergence
     if mean == 0:
-        return samples + fixed  # d(r, 0) is infinite: the last term is 0 for every eps, so let eps go to 0
-    least, slack = math.inf, np.geomspace(0.01, 5, 400)  # every eps gives a bound, so a grid errs on the safe side
+        return samples + fixed  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
+    least, slack = math.inf, np.geomspace(0.01, 5, 400)  # each eps gives a bound: a grid is on the safe side
     for _ in range(3):
         low, high = np.full_like(slack, mean), np.full_like(slack, target)
         for _ in range(60):
@@ -306,7 +285,7 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
 
 
 def _optimum_missed(n: int) -> float:
-    """sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t}): expected rounds with the best action's index below its mean."""
+    """sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t}) >= expected rounds with the best index below its mean."""
     last, total = min(n, _EXACT), 0.0
     for first in range(2, last + 1, _CHUNK):  # nothing at t = 1, where ln t = 0
         t = np.arange(first, min(first + _CHUNK, last + 1), dtype=np.float64)
@@ -314,17 +293,17 @@ def _optimum_missed(n: int) -> float:
         cut = np.maximum(log_t, 1.0)
         steps = np.ceil((log_t + 3 * np.log(cut)) * log_t)
         total += float(np.minimum(1.0, math.e * steps / (t * cut * cut * cut)).sum())
-    if n > last:  # by an integral in x = ln t, ceil(u) <= u + 1: e (1/x + 3 ln x / x^2 + 1/x^3)
+    if n > last:  # an integral in x = ln t of e (1 / x + 3 ln x / x^2 + 1 / x^3), by ceil(u) <= u + 1
         x = np.log(np.array([last, n], dtype=np.float64))
         total += math.e * float(np.diff(np.log(x) - 3 * (np.log(x) + 1) / x - 1 / (2 * x * x))[0])
     return total
 
 
 def lai_robbins(n: float, means: ArrayLike) -> float:
-    """sum_{Delta_i > 0} Delta_i ln n / d(mu_i, mu*): a reference curve for Bernoulli rewards, asymptotic only.
+    """sum_{Delta_i > 0} Delta_i ln n / d(mu_i, mu*): a reference curve (Bernoulli), asymptotic only.
 
-    The liminf of E R_n / ln n is at least this over ln n for a policy whose regret is o(n^a) on every game, for every
-    a > 0. At a finite n it is neither an upper nor a lower bound. Lai, Robbins, 1985.
+    liminf E R_n / ln n is at least this over ln n for policies of regret o(n^a), every a > 0, on every game.
+    At a finite n it is neither an upper nor a lower bound. Lai, Robbins, 1985.
 
     >>> round(lai_robbins(20_000, [0.6, 0.4]), 2)
     24.43
@@ -332,9 +311,6 @@ def lai_robbins(n: float, means: ArrayLike) -> float:
     log_n, means = math.log(_number("n", n, 1)), _vector("means", means, most=1)
     arms, best = means[means < means.max()], means.max()
     return float(((best - arms) * log_n / _kl(arms, best)).sum())
-
-
-# Base bounds f without delay, adversarial, oblivious; a single action has no regret
 
 
 def hedge(n: float, actions: int) -> float:
@@ -360,13 +336,12 @@ def exp3(n: float, actions: int) -> float:
 
 
 def exp3ix(n: float, actions: int) -> float:
-    """Exp3-IX, eta_t = 2 gamma_t = sqrt(ln K / (K t)): f(n) = 4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2).
+    """Exp3-IX, in expectation: f(n) = 4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2); 0 if K = 1.
 
-    Neu, 2015, theorem 1 has ln(2 / delta) for 1 + ln 2, with probability 1 - delta for every delta at once; the tail
-    integrates to 1 + ln 2, so that this holds in expectation.
+    eta_t = 2 gamma_t = sqrt(ln K / (K t)). Neu, 2015, theorem 1, ln(2 / delta) integrated over delta.
 
     >>> round(exp3ix(10_000, 10), 1)
-    2626.7
+    2626.8
     """
     n, actions = _number("n", n, 1), _whole("actions", actions, 1)
     if actions == 1:
@@ -375,9 +350,9 @@ def exp3ix(n: float, actions: int) -> float:
 
 
 def tsallis_inf(n: float, actions: int) -> float:
-    """Tsallis-INF, importance weighting, eta_t = 2 / sqrt(t): f(n) = 4 sqrt(K n) + 1, in expectation.
+    """Tsallis-INF (importance weights, eta_t = 2 / sqrt t) in expectation: f(n) = 4 sqrt(K n) + 1; 0 if K=1.
 
-    Zimmert, Seldin, "Tsallis-INF: an optimal algorithm for stochastic and adversarial bandits", 2021, theorem 1.
+    Zimmert, Seldin, "Tsallis-INF: an optimal algorithm for stochastic and adversarial bandits", 2021, thm. 1.
 
     >>> round(tsallis_inf(10_000, 10), 1)
     1265.9
@@ -386,40 +361,38 @@ def tsallis_inf(n: float, actions: int) -> float:
     return 4 * math.sqrt(actions * n) + 1 if actions > 1 else 0.0
 
 
-# What no forecaster can beat, and what says nothing
-
-
 def block_adversary(n: int, delay: int, actions: int) -> float:
     """Exact expected regret of every forecaster on the block adversary: (tau + 1)(E max_i X_i - m / 2).
 
-    X_1..X_K independent Bin(m, 1/2), m = n / (tau + 1) whole. In each block of tau + 1 rounds an action's reward is one
-    fair coin; with constant delay tau nothing about a block arrives before it ends, so every forecaster, with full
-    information or bandit feedback, earns n / 2 in expectation. Tight (to constants) for full information only.
+    X_1..X_K independent Bin(m, 1/2), m = n / (tau + 1) whole. In each block of tau + 1 rounds an action's
+    reward is one fair coin; at constant delay tau nothing about a block arrives before it ends, so anybody,
+    with full information or bandit feedback, earns n / 2 in expectation. Tight for full information only.
 
     >>> round(block_adversary(10_000, 9, 10), 1)
-    243.1
+    243.2
     """
     n, delay, actions = _whole("n", n, 1), _whole("delay", delay, 0), _whole("actions", actions, 1)
-    if n % (delay + 1):
+    blocks, rest = divmod(n, delay + 1)
+    if rest:
         raise InvalidArgument(f"n must be a multiple of delay + 1 = {delay + 1}, got {n}")
-    blocks, odd = n // (delay + 1), n // (delay + 1) % 2
-    # P(X = k) for k from the middle to 40 standard deviations above, relative to the middle one; below by symmetry
+    # P(X = k) from the middle to 40 standard deviations above it, relative to the middle; below by symmetry
     k = np.arange((blocks + 1) // 2, min(blocks, blocks // 2 + math.ceil(20 * math.sqrt(blocks)) + 1))
     weights = np.exp(np.concatenate(([0.0], np.cumsum(np.log((blocks - k) / (k + 1))))))
-    above = np.cumsum(weights[::-1])[::-1][1:] / (2 * weights.sum() - (0.0 if odd else weights[0]))  # P(X > k)
-    # E Y = int_0 P(Y > y) dy - int^0 P(Y <= y) dy for Y = max X_i - m / 2, with P(X <= m - 1 - k) = P(X > k)
-    middle = 0.5 - 0.5**actions if odd else 0.0
+    whole = 2 * weights.sum() - (0.0 if blocks % 2 else weights[0])
+    above = np.cumsum(weights[::-1])[::-1][1:] / whole  # P(X > k) = P(X <= m - 1 - k)
+    # E Y = integral of P(Y > y) over y > 0 less that of P(Y <= y) over y < 0, for Y = max_i X_i - m / 2
+    middle = 0.5 - 0.5**actions if blocks % 2 else 0.0
     excess = -np.expm1(actions * np.log1p(-above)) - above**actions
     return (delay + 1) * (middle + float(excess.sum()))
 
 
 def is_vacuous(bound: float, n: float, reward_range: float = 1.0) -> bool:
-    """Whether a bound says nothing: R_n <= range * n holds of every forecaster, so one that large is never "held".
+    """Whether a bound says nothing: R_n <= range * n is true of everybody, so such a bound never "holds".
 
     >>> is_vacuous(bold(lambda m: exp3(m, 10), 100, 9), 100)
     True
     """
     if math.isnan(bound):
         raise InvalidArgument(f"bound must be a number, got {bound}")
-    n, reward_range = _number("n", n, 1), _number("reward_range", reward_range, 0)
-    return bound >= reward_range * n * (1 - 1e-12)  # scaling a bound by the range rounds: equal is equal to 1e-12
+    limit = _number("reward_range", reward_range, 0) * _number("n", n, 1)
+    return bound >= limit * (1 - 1e-12)  # a bound scaled by the range is rounded: equal means equal to 1e-12

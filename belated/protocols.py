@@ -77,6 +77,8 @@ class Learner(ABC):
     feedback: ClassVar[Feedback] = "bandit"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
+    #: How many numbers of side information a prediction takes.
+    context_size: int = 0
     actions: int
 
     @abstractmethod
@@ -108,8 +110,11 @@ class Learner(ABC):
         """A bound on the regret without delay for i.i.d. rewards with these means; None if there is none."""
         return None
 
-    def delayed_bound(self, n: int, means: Floats, peaks: Floats) -> float | None:
-        """The same when played directly under delay with these E G*_i (the white-box theorems); None if none."""
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | None:
+        """The same when played directly under delay (the paper's white-box theorems); None if there is none.
+
+        `peaks` are E G*_i; `peak` is E G* where it is decided by the delays alone, else None.
+        """
         return None
 
 
@@ -190,3 +195,6 @@ class Delays(ABC):
     def longest(self) -> int | None:
         """How many rounds the delays are given for; None if for ever."""
         return None
+
+    def check_actions(self, actions: int) -> None:  # noqa: B027  (most laws fit any number of actions)
+        """Raise InvalidArgument if the law is made for another number of actions."""

@@ -9,18 +9,23 @@ calls again. One round, in the order of the paper's protocol:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from belated.engine.mailbox import clear, post, take
+from belated.engine.mailbox import clear, post, unlink
 from belated.kernels.compile import kernel
-from belated.kernels.pointers import call_delay, call_outcome, call_regret
+from belated.kernels.pointers import call_law, call_outcome, call_regret
 from belated.kernels.random import replication_key
 from belated.protocols import NEVER
 
 #: Why the loop returned.
 BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION = range(5)
+#: Probabilities may pass 1 by rounding.
+MOST = 1.0 + 1e-9
+#: As late as any horizon, without overflow when added to a round.
+FAR = 2**62
 
 #: The scalars of a replication in progress.
 DESK = np.dtype(
@@ -35,8 +40,9 @@ DESK = np.dtype(
         ("instances", "i8"),  # M
         ("hint", "i8"),  # BOLD: no free instance below this word
         ("asked", "i8"),  # QPM-D: the base has a pending query
-        ("action", "i8"),  # what was predicted last; QPM-D: the held action
+        ("held", "i8"),  # QPM-D: the action it asked for, and its probability
         ("probability", "f8"),
+        ("action", "i8"),  # what was predicted last
         ("steps", "i8"),  # QPM-D: n', how often the base was asked
         ("due_count", "i8"),  # feedback due by the horizon: how many, and the sum of their rounds
         ("due_sum", "i8"),
@@ -68,9 +74,49 @@ SUMMARY = np.dtype(
 )
 
 
+@kernel
+def start_replication(desk, blank, pool, memory, slab, wheel):
+    """Everything as it is before round 1."""
+    for i in range(len(memory)):
+        memory[i] = 0.0
+    pool[0] = blank[0]
+    desk.free = clear(slab, wheel)
+    desk.checkpoint = 0
+    desk.outstanding = 0
+    desk.peak = 0
+    desk.instances = 1
+    desk.instance = 0
+    desk.hint = 0
+    desk.asked = 0
+    desk.steps = 0
+    desk.action = 0
+    desk.due_count = 0
+    desk.due_sum = 0
+    desk.came_count = 0
+    desk.came_sum = 0
+
+
+@kernel
+def finish_replication(desk, summary):
+    """Keep the counts of the replication, and go on to the next."""
+    done = summary[desk.replication]
+    done.peak = desk.peak
+    done.outstanding = desk.outstanding
+    done.instances = desk.instances
+    done.steps = desk.steps
+    done.due_count = desk.due_count
+    done.due_sum = desk.due_sum
+    done.came_count = desk.came_count
+    done.came_sum = desk.came_sum
+    desk.replication += 1
+    desk.round = 0
+    desk.instances = 0
+
+
+@cache
 def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
-    """Compose the loop from a learner's kernels and a forecaster's `kernels(predict, update)`."""
-    choose, deliver, release, pooled = forecaster(predict, update)
+    """Compose the loop from a learner's kernels and a forecaster class."""
+    begin, choose, deliver, release, grows = forecaster.kernels(predict, update)
 
     def loop(
         budget,
@@ -96,6 +142,7 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
         marks,
         slab,
         wheel,
+        waits,
         feedback,
         context,
         actions,
@@ -106,58 +153,64 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
         desk = desk_array[0]
         params = params_array[0]
         count = tally.shape[1]
+        ahead = len(waits)
         while desk.replication < desk.last:
             replication = desk.replication
             k0, k1 = replication_key(seed_low, seed_high, replication)
             if desk.round == 0 and desk.instances == 0:
-                desk.free = clear(slab, wheel)
-                for i in range(len(marks)):
-                    marks[i] = -1
-                for i in range(len(memory)):
-                    memory[i] = 0.0
-                pool[0] = blank[0]
-                desk.instances = 1
-                desk.hint = 0
-                desk.asked = 0
-                desk.action = 0
-                desk.checkpoint = 0
-                desk.outstanding = 0
-                desk.peak = 0
-                desk.steps = 0
-                desk.due_count = 0
-                desk.due_sum = 0
-                desk.came_count = 0
-                desk.came_sum = 0
-            first = desk.round + 1
+                start_replication(desk, blank, pool, memory, slab, wheel)
+                begin(desk, marks)
+            counts = tally[replication]
+            # The scalars that change every round are kept in local variables and written back below.
+            outstanding = desk.outstanding
+            peak = desk.peak
+            action = desk.action
+            free = desk.free
+            checkpoint = desk.checkpoint
+            due_count = desk.due_count
+            due_sum = desk.due_sum
+            came_count = desk.came_count
+            came_sum = desk.came_sum
+            reason = BUDGET
             stop = min(horizon, desk.round + budget)
             budget -= stop - desk.round
-            for t in range(first, stop + 1):
-                if desk.free < 0:
-                    desk.round = t - 1
-                    return MAILBOX_FULL
-                if pooled and desk.outstanding == desk.instances and desk.instances == len(pool):
-                    desk.round = t - 1
-                    return POOL_FULL
+            t = desk.round
+            if not by_action:
+                # Delays that do not look at the action are drawn some rounds ahead, all in one call.
+                call_law(law, law_params, k0, k1, t + 1, 0, ahead, waits)
+            drawn = t
+            while t < stop:
+                if free < 0:
+                    reason = MAILBOX_FULL
+                    break
+                if grows and outstanding == desk.instances and desk.instances == len(pool):
+                    reason = POOL_FULL
+                    break
                 # G_{i,t} can only have grown for the action of the round before.
-                before = tally[replication, desk.action]
-                waiting = before.pulls - before.observed - before.cancelled
-                if waiting > before.peak:
-                    before.peak = waiting
-                if desk.outstanding > desk.peak:
-                    desk.peak = desk.outstanding
+                before = counts[action]
+                before.peak = max(before.peak, before.pulls - before.observed - before.cancelled)
+                peak = max(peak, outstanding)
 
-                action, probability = choose(desk, params, blank, pool, marks, slab, context, k0, k1, count, tally)
-                if not (0 <= action < count and 0.0 < probability <= 1.000000001):
-                    desk.action = action
+                desk.outstanding = outstanding
+                desk.free = free
+                action, probability = choose(desk, params, blank, pool, marks, slab, context, k0, k1, counts)
+                free = desk.free
+                if not (0 <= action < count and 0.0 < probability <= MOST):
                     desk.probability = probability
-                    desk.round = t - 1
-                    return BAD_PREDICTION
-                desk.action = action
-                tally[replication, action].pulls += 1
-                desk.outstanding += 1
+                    reason = BAD_PREDICTION
+                    break
+                t += 1
+                counts[action].pulls += 1
+                outstanding += 1
 
                 call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
-                delay = call_delay(law, law_params, k0, k1, t, action if by_action else 0)
+                if by_action:
+                    call_law(law, law_params, k0, k1, t, action, 1, waits)
+                    drawn = t - 1
+                elif t - drawn > ahead:
+                    call_law(law, law_params, k0, k1, t, 0, ahead, waits)
+                    drawn = t - 1
+                delay = waits[t - drawn - 1]
                 if record:
                     actions[replication, t - 1] = action
                     delays[replication, t - 1] = delay
@@ -165,9 +218,9 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
 
                 wait = min(delay, expiry)
                 if wait < NEVER:
-                    entry = desk.free
+                    entry = free
                     letter = slab[entry]
-                    desk.free = letter.next
+                    free = letter.next
                     letter.round = t
                     letter.action = action
                     letter.probability = probability
@@ -175,20 +228,27 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     letter.cancelled = delay > expiry
                     for i in range(len(feedback)):
                         letter.feedback[i] = feedback[i]
-                    # Beyond the horizon and back without overflow: t + wait may exceed the largest integer.
-                    due = t + min(wait, NEVER - horizon)
+                    due = t + min(wait, FAR)
                     post(slab, wheel, entry, due)
                     if due <= horizon:
-                        desk.due_count += 1
-                        desk.due_sum += t
+                        due_count += 1
+                        due_sum += t
 
-                entry, behind = take(slab, wheel, -1, t)
+                slot = t & (len(wheel) - 1)
+                behind = -1
+                entry = wheel[slot, 0]
                 while entry >= 0:
                     letter = slab[entry]
-                    about = tally[replication, letter.action]
-                    desk.outstanding -= 1
-                    desk.came_count += 1
-                    desk.came_sum += letter.round
+                    following = letter.next
+                    if letter.due != t:
+                        behind = entry
+                        entry = following
+                        continue
+                    unlink(slab, wheel, slot, behind, following)
+                    about = counts[letter.action]
+                    outstanding -= 1
+                    came_count += 1
+                    came_sum += letter.round
                     keep = False
                     if letter.cancelled:
                         about.cancelled += 1
@@ -197,29 +257,27 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                         about.observed += 1
                         keep = deliver(desk, params, pool, marks, slab, context, entry)
                     if not keep:
-                        letter.next = desk.free
-                        desk.free = entry
-                    entry, behind = take(slab, wheel, behind, t)
+                        letter.next = free
+                        free = entry
+                    entry = following
 
-                if t == checkpoints[desk.checkpoint]:
-                    regret[replication, desk.checkpoint] = call_regret(game_regret, game_params, memory)
-                    desk.checkpoint += 1
+                if t == checkpoints[checkpoint]:
+                    regret[replication, checkpoint] = call_regret(game_regret, game_params, memory)
+                    checkpoint += 1
 
-            desk.round = stop
-            if stop < horizon:
-                return BUDGET
-            done = summary[replication]
-            done.peak = desk.peak
-            done.outstanding = desk.outstanding
-            done.instances = desk.instances
-            done.steps = desk.steps
-            done.due_count = desk.due_count
-            done.due_sum = desk.due_sum
-            done.came_count = desk.came_count
-            done.came_sum = desk.came_sum
-            desk.replication += 1
-            desk.round = 0
-            desk.instances = 0
+            desk.round = t
+            desk.outstanding = outstanding
+            desk.peak = peak
+            desk.action = action
+            desk.free = free
+            desk.checkpoint = checkpoint
+            desk.due_count = due_count
+            desk.due_sum = due_sum
+            desk.came_count = came_count
+            desk.came_sum = came_sum
+            if t < horizon:
+                return reason
+            finish_replication(desk, summary)
             if budget <= 0 and desk.replication < desk.last:
                 return BUDGET
         return DONE

@@ -59,25 +59,14 @@ def post(slab, wheel, entry, due):
 
 
 @kernel
-def take(slab, wheel, before, now):
-    """Unlink and return the next entry that is due now, after entry `before` of its slot (-1: from the first).
-
-    Returns (entry or -1, the `before` to go on with).
-    """
-    slot = now & (len(wheel) - 1)
-    entry = wheel[slot, 0] if before < 0 else slab[before].next
-    while entry >= 0 and slab[entry].due != now:
-        before = entry
-        entry = slab[entry].next
-    if entry >= 0:
-        after = slab[entry].next
-        if before < 0:
-            wheel[slot, 0] = after
-        else:
-            slab[before].next = after
-        if after < 0:
-            wheel[slot, 1] = before
-    return entry, before
+def unlink(slab, wheel, slot, behind, following):
+    """Take the entry between `behind` (-1: the slot's first) and `following` (-1: its last) out of its slot."""
+    if behind < 0:
+        wheel[slot, 0] = following
+    else:
+        slab[behind].next = following
+    if following < 0:
+        wheel[slot, 1] = behind
 
 
 def grow(slab: Records, wheel: np.ndarray[Any, np.dtype[np.int32]]) -> tuple[Records, Any, int]:

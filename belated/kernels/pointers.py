@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from belated.kernels.compile import COMPILED
+from belated.kernels.compile import COMPILED, kernel
 
 VECTOR = types.CPointer(types.float64)
 #: outcome(params, memory, key0, key1, round, action, feedback) -> reward
 OUTCOME_SIGNATURE = types.float64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64, types.int64, VECTOR)
 #: regret(params, memory) -> regret so far
 REGRET_SIGNATURE = types.float64(VECTOR, VECTOR)
-#: delay(params, key0, key1, round, action) -> delay
-DELAY_SIGNATURE = types.int64(VECTOR, types.uint64, types.uint64, types.int64, types.int64)
+#: law(params, key0, key1, first round, action, count, delays to fill) -> count
+LAW_SIGNATURE = types.int64(
+    VECTOR, types.uint64, types.uint64, types.int64, types.int64, types.int64, types.CPointer(types.int64)
+)
 
 
 def _generator(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -56,11 +59,11 @@ if COMPILED:
         return _generator(REGRET_SIGNATURE, (params, memory))
 
     @intrinsic
-    def call_delay(typing_context, address, params, k0, k1, round_, action):  # type: ignore[no-untyped-def]
-        """Call a delay law through its address."""
-        return _generator(DELAY_SIGNATURE, (params, k0, k1, round_, action))
+    def call_law(typing_context, address, params, k0, k1, first, action, count, delays):  # type: ignore[no-untyped-def]
+        """Call a delay law, made ready by `law_filler`, through its address."""
+        return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
 
-    for _call in (call_outcome, call_regret, call_delay):
+    for _call in (call_outcome, call_regret, call_law):
         _call._belated_identity = hashlib.sha256(inspect.getsource(_generator).encode()).hexdigest()
 else:
 
@@ -68,4 +71,17 @@ else:
         """In plain Python an address is the function itself."""
         return function(*arguments)
 
-    call_outcome = call_regret = call_delay = _call
+    call_outcome = call_regret = call_law = _call
+
+
+@cache
+def law_filler(law: Any) -> Any:
+    """The kernel that draws the delays of several rounds in a row with a law's kernel."""
+    delay = kernel(law)
+
+    def fill(params, k0, k1, first, action, count, delays):
+        for i in range(count):
+            delays[i] = delay(params, k0, k1, first + i, action)
+        return count
+
+    return kernel(fill)

@@ -80,6 +80,13 @@ def uniform(draw, index):
 
 
 @kernel
+def fill_uniform(out, at, count, k0, k1, number, lane, stream):
+    """out[at + i] = first number of draw (k0, k1, number + i, lane, stream): vector instructions make eight cost one."""
+    for i in range(count):
+        out[at + i] = uniform((k0, k1, np.uint64(number + i), lane, stream), 0)
+
+
+@kernel
 def normal(draw, index):
     """The index-th standard normal number of a draw (Box-Muller over one block)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(draw, 2 * index)))

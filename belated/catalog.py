@@ -1,0 +1,147 @@
+"""The one table of names. The command line, studies, the service, saved bytes and the checks all read it.
+
+A new learner is one file and one line here. Names are class names in lower case.
+"""
+
+from __future__ import annotations
+
+import difflib
+from inspect import isabstract
+from typing import Any
+
+from belated import delays, forecasters, games, learners
+from belated.errors import InvalidArgument
+from belated.forecasters import Direct, Forecaster, saving
+from belated.games import laws
+from belated.learners import KLUCB, UCB1
+from belated.protocols import Delays, Game, Learner
+
+
+def DelayedUCB1(actions: int, *, seed: int | None = None) -> Direct:
+    """The paper's Delayed-UCB1: UCB1 over what has been observed.
+
+    >>> import belated as bl
+    >>> bl.DelayedUCB1(actions=3)
+    Direct(UCB1(actions=3))
+    """
+    return Direct(UCB1(actions), seed=seed)
+
+
+def DelayedKLUCB(actions: int, c: float = 3.0, *, seed: int | None = None) -> Direct:
+    """The paper's Delayed-KL-UCB: KL-UCB over what has been observed.
+
+    >>> import belated as bl
+    >>> bl.DelayedKLUCB(actions=3)
+    Direct(KLUCB(actions=3, c=3.0))
+    """
+    return Direct(KLUCB(actions, c), seed=seed)
+
+
+def _specs(module: Any, kind: type) -> dict[str, Any]:
+    """The concrete classes of a kind that a module exports, by name."""
+    things = (getattr(module, name) for name in module.__all__)
+    return {t.__name__.lower(): t for t in things if isinstance(t, type) and issubclass(t, kind) and not isabstract(t)}
+
+
+LEARNERS = _specs(learners, Learner)
+FORECASTERS = _specs(forecasters, Forecaster)
+SHORTHANDS = {"delayeducb1": DelayedUCB1, "delayedklucb": DelayedKLUCB}
+GAMES = _specs(games, Game)
+DELAYS = _specs(delays, Delays)
+LAWS = {law.__name__.lower(): law for law in laws.Law.__subclasses__()}
+
+TABLES = {
+    "learner": LEARNERS,
+    "forecaster": FORECASTERS | SHORTHANDS,
+    "game": GAMES,
+    "delays": DELAYS,
+    "law of an arm": LAWS,
+}
+#: Fields that hold specs of another table than their owner's.
+INNER = {"learner": "learner", "laws": {"game": "law of an arm", "delays": "delays"}, "law": "delays"}
+
+
+def add(learner: type[Learner]) -> type[Learner]:
+    """Enter a learner of your own, so that saved forecasters over it can be read back. Use it as a decorator.
+
+    >>> import belated as bl
+    >>> bl.catalog.add(bl.UCB1) is bl.UCB1
+    True
+    """
+    name = learner.__name__.lower()
+    known = LEARNERS.get(name)
+    if known is not None and known.__module__.startswith("belated.") and known is not learner:
+        raise InvalidArgument(f"the catalog has a learner called {name!r} already")
+    LEARNERS[name] = learner
+    return learner
+
+
+def find(kind: str, name: Any) -> Any:
+    """The class of that name; a clear error with the nearest name if there is none.
+
+    >>> find("learner", "ucb")
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: no learner is called 'ucb'; did you mean 'ucb1'?
+    """
+    table = TABLES[kind]
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(str(name), table, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(table))}"
+    raise InvalidArgument(f"no {kind} is called {name!r}; {hint}")
+
+
+def to_data(spec: Any) -> dict[str, Any]:
+    """A learner, game, delay law or forecaster as plain data, ready for JSON or TOML.
+
+    >>> import belated as bl
+    >>> to_data(bl.BOLD(bl.UCB1(actions=3)))
+    {'name': 'bold', 'learner': {'name': 'ucb1', 'actions': 3}}
+    """
+    if isinstance(spec, Forecaster):
+        if not isinstance(spec.learner, Learner):
+            raise InvalidArgument(f"{spec!r} cannot be written as data: its learner is not a spec")
+        return {"name": type(spec).__name__.lower(), "learner": saving.spec_data(spec.learner)}
+    return saving.spec_data(spec)
+
+
+def from_data(kind: str, data: Any) -> Any:
+    """What `to_data` wrote.
+
+    >>> from_data("forecaster", {"name": "bold", "learner": {"name": "exp3", "actions": 4}})
+    BOLD(Exp3(actions=4))
+    """
+    if not isinstance(data, dict) or "name" not in data:
+        raise InvalidArgument(f"a {kind} is a table with a name, got {data!r}")
+    make = find(kind, data["name"])
+    fields = {key: _inner(kind, key, value) for key, value in data.items() if key != "name"}
+    try:
+        return make(**fields)
+    except TypeError as error:
+        raise InvalidArgument(f"{data['name']}: {error}") from None
+
+
+def _inner(kind: str, key: str, value: Any) -> Any:
+    target: Any = INNER.get(key)
+    if isinstance(target, dict):
+        target = target.get(kind)
+    if target is None:
+        return value
+    return [from_data(target, v) for v in value] if isinstance(value, list | tuple) else from_data(target, value)
+
+
+def from_bytes(data: bytes) -> Forecaster:
+    """The forecaster that `to_bytes` saved; it continues identically.
+
+    >>> import belated as bl
+    >>> f = bl.QPMD(bl.UCB1(actions=2))
+    >>> first = f.predict()
+    >>> bl.from_bytes(f.to_bytes()).outstanding
+    1
+    """
+    header, body = saving.read_header(data)
+    learner = from_data("learner", header["learner"])
+    arrays = saving.unpack(header, body, learner)
+    forecaster: Forecaster = find("forecaster", header["forecaster"])(learner, seed=header["seed"])
+    forecaster._restore(arrays)
+    return forecaster

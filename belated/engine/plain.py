@@ -1,0 +1,76 @@
+"""The same play in plain Python, for learners of any kind: the readable form of the loop, and its oracle."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from belated.engine.workspace import Setting, Tables
+from belated.forecasters import BOLD, QPMD
+from belated.kernels.compile import kernel
+from belated.kernels.random import replication_key, seed_words
+from belated.protocols import NEVER, Learner
+
+#: Progress is told about every so many rounds.
+TELL = 200
+
+
+def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Callable[[int], bool]) -> None:
+    """Play one replication with the forecaster's Python form, and fill its row of the tables."""
+    game, law, rounds = setting.game, setting.delays, setting.rounds
+    forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
+    outcome, regret, delay_of = kernel(type(game).outcome), kernel(type(game).regret), kernel(law.kernel)
+    k0, k1 = (np.uint64(word) for word in replication_key(*seed_words(setting.seed), replication))
+    params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
+    whole = game.feedback == "full"
+    vector = np.zeros(game.actions if whole else 1)
+    plain = not isinstance(forecaster.learner, Learner)
+    pulls, observed, cancelled, peaks = (np.zeros(game.actions, np.int64) for _ in range(4))
+    due: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
+    counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum"), 0)
+    checkpoint = 0
+    for t in range(1, rounds + 1):
+        np.maximum(peaks, pulls - observed - cancelled, out=peaks)
+        decision = forecaster.predict()
+        pulls[decision.action] += 1
+        outcome(params, memory, k0, k1, t, decision.action, vector)
+        delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
+        if setting.record:
+            tables.actions[replication, t - 1] = decision.action
+            tables.delays[replication, t - 1] = delay
+            tables.probabilities[replication, t - 1] = decision.probability
+        wait = min(delay, setting.expiry)
+        if wait < NEVER:
+            feedback = None if delay > setting.expiry else vector.copy()
+            due[t + wait].append((decision.ticket, decision.action, feedback))
+            if t + wait <= rounds:
+                counts["due_count"] += 1
+                counts["due_sum"] += t
+        for ticket, action, feedback in due.pop(t, []):
+            counts["came_count"] += 1
+            counts["came_sum"] += ticket
+            if feedback is None:
+                forecaster.cancel(ticket)
+                cancelled[action] += 1
+            else:
+                forecaster.update(ticket, float(feedback[0]) if plain and not whole else feedback)
+                observed[action] += 1
+        if t == setting.checkpoints[checkpoint]:
+            tables.regret[replication, checkpoint] = regret(params, memory)
+            checkpoint += 1
+        if t % TELL == 0 and not tick(TELL):
+            return
+    tick(rounds % TELL)
+    row = tables.tally[replication]
+    row["pulls"], row["observed"], row["cancelled"], row["peak"] = pulls, observed, cancelled, peaks
+    summary = tables.summary[replication]
+    summary["peak"], summary["outstanding"] = forecaster.peak, forecaster.outstanding
+    summary["instances"] = forecaster.instances if isinstance(forecaster, BOLD) else 1
+    if isinstance(forecaster, QPMD):
+        summary["steps"] = forecaster.steps
+        row["base"] = forecaster.asked
+    for name, value in counts.items():
+        summary[name] = value

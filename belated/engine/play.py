@@ -1,0 +1,139 @@
+"""`play`: simulate a forecaster on a game under delays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.engine.certificate import certify
+from belated.engine.progress import Progress
+from belated.engine.result import Integers, Result
+from belated.engine.theorem import theorem
+from belated.engine.threads import run_compiled, run_plain
+from belated.engine.workspace import Setting, Tables
+from belated.errors import InvalidArgument, Unsupported
+from belated.forecasters import Forecaster
+from belated.protocols import NEVER, Delays, Game, Learner
+
+#: Checkpoints of a run, spread evenly on a log scale.
+CHECKPOINTS = 60
+#: Rounds of all replications together; more than anybody can wait for, and far from overflow.
+MOST_ROUNDS = 2**53
+
+
+def play(
+    forecaster: Forecaster,
+    game: Game,
+    delays: Delays,
+    rounds: int,
+    replications: int = 1,
+    seed: int = 0,
+    threads: int | None = None,
+    record: bool = False,
+    progress: bool | Callable[[int, int], Any] | None = None,
+    expiry: int | None = None,
+    engine: str = "auto",
+) -> Result:
+    """Let a forecaster play a game under delays, many times, and account for it.
+
+    The forecaster is taken as a spec: every replication starts a fresh copy, `forecaster` itself is not touched and
+    its seed is ignored. Outcomes and delays depend on (seed, replication, round, action) only, so every forecaster
+    meets the same ones, and results do not depend on the number of threads.
+
+    * `threads`: None for all cores. Plain learners run in Python, one replication after the other.
+    * `record`: keep actions, delays and probabilities of every round.
+    * `progress`: None shows a bar in a terminal when it takes long; True, False, or a function of (done, total).
+    * `expiry`: a ticket whose feedback has not come `expiry` rounds later is cancelled.
+    * `engine`: "compiled", "python", or "auto": compiled for learners that are specs.
+
+    >>> import belated as bl
+    >>> r = bl.play(bl.QPMD(bl.UCB1(actions=3)), bl.games.Bernoulli([.2, .5, .9]), bl.delays.Constant(10), rounds=1000)
+    >>> int(r.peak[0]), bool(r.certificate)
+    (10, True)
+    """
+    _check_kinds(forecaster, game, delays)
+    require.integer("rounds", rounds, low=1)
+    require.integer("replications", replications, low=1)
+    require.integer("rounds x replications", rounds * replications, high=MOST_ROUNDS)
+    require.integer("seed", seed, low=0, high=2**64 - 1)
+    if threads is not None:
+        require.integer("threads", threads, low=1)
+    limit = NEVER if expiry is None else require.integer("expiry", expiry, low=0)
+    require.one_of("engine", engine, ("auto", "compiled", "python"))
+    _check_fit(forecaster, game, delays, rounds)
+    is_spec = isinstance(forecaster.learner, Learner)
+    if engine == "compiled" and not is_spec:
+        raise Unsupported(f"{forecaster!r} cannot be compiled: only learners that are specs have kernels")
+
+    checkpoints = _checkpoints(rounds)
+    setting = Setting(forecaster, game, delays, rounds, seed, checkpoints, limit, record)
+    tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record)
+    began = time.perf_counter()
+    with Progress(progress, rounds * replications, f"{forecaster!r}") as shown:
+        if is_spec and engine != "python":
+            run_compiled(setting, tables, threads, shown)
+        else:
+            run_plain(setting, tables, shown)
+    seconds = time.perf_counter() - began
+    tally, summary = tables.tally, tables.summary
+    return Result(
+        setting=setting,
+        checkpoints=checkpoints,
+        regret=tables.regret,
+        peak=_plain(summary["peak"]),
+        peaks=_plain(tally["peak"]),
+        pulls=_plain(tally["pulls"]),
+        observed=_plain(tally["observed"]),
+        cancelled=_plain(tally["cancelled"]),
+        outstanding=_plain(summary["outstanding"]),
+        instances=_plain(summary["instances"]),
+        steps=_plain(summary["steps"]),
+        base_pulls=_plain(tally["base"]),
+        certificate=certify(setting, tables),
+        theorem=theorem(setting, tables),
+        seconds=seconds,
+        actions=tables.actions if record else None,
+        delays=tables.delays if record else None,
+        probabilities=tables.probabilities if record else None,
+    )
+
+
+def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
+    for name, value, kind, example in (
+        ("forecaster", forecaster, Forecaster, "bl.BOLD(bl.Exp3(actions=3))"),
+        ("game", game, Game, "bl.games.Bernoulli([.2, .5, .9])"),
+        ("delays", delays, Delays, "bl.delays.Geometric(mean=50)"),
+    ):
+        if not isinstance(value, kind):
+            raise InvalidArgument(f"{name} must be something like {example}, got {value!r}")
+
+
+def _check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
+    """Refuse what cannot be played together, before anything starts."""
+    if forecaster.actions != game.actions:
+        raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
+    learner = forecaster.learner
+    if isinstance(learner, Learner) and learner.feedback != game.feedback:
+        raise InvalidArgument(
+            f"{learner!r} learns from {learner.feedback} feedback, {game!r} gives {game.feedback} feedback"
+        )
+    for thing in (game, delays):
+        longest = thing.longest()
+        if longest is not None and longest < rounds:
+            raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
+    delays.check_actions(game.actions)
+
+
+def _checkpoints(rounds: int) -> Integers:
+    """About sixty rounds, evenly on a log scale; the last is the horizon."""
+    spread = np.geomspace(1, rounds, min(rounds, CHECKPOINTS)).round().astype(np.int64)
+    spread[-1] = rounds
+    return np.unique(spread)
+
+
+def _plain(column: Any) -> Integers:
+    return np.ascontiguousarray(column, dtype=np.int64).view(np.ndarray)

@@ -1,0 +1,43 @@
+"""Regret curves as a matplotlib figure, without touching pyplot's global state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from belated.engine.result import Result
+
+
+def regret_figure(results: Sequence[Result]) -> Any:
+    """Mean regret of each result against the round, a 95% band, and the bound where there is one."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    top = 0.0
+    for number, result in enumerate(results):
+        color = f"C{number}"
+        mean = result.regret.mean(axis=0)
+        top = max(top, float(mean.max()))
+        axes.plot(result.checkpoints, mean, color=color, label=repr(result.setting.forecaster))
+        if result.replications > 1:
+            width = 1.96 * result.regret.std(axis=0, ddof=1) / np.sqrt(result.replications)
+            axes.fill_between(result.checkpoints, mean - width, mean + width, color=color, alpha=0.2, linewidth=0)
+        curve = result.bound_curve
+        if curve is not None and result.verdict != "vacuous":
+            axes.plot(result.checkpoints, curve, color=color, linestyle="--", linewidth=1, label="its bound")
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=max(1.0, top / 100))
+    axes.set_xlabel("round")
+    axes.set_ylabel("regret")
+    setting = results[0].setting
+    axes.set_title(f"{setting.game!r}, {setting.delays!r}"[:90], fontsize=9)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return figure

@@ -1,0 +1,132 @@
+"""What a play gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from belated.bounds import is_vacuous
+from belated.engine.certificate import Certificate
+from belated.engine.theorem import Theorem
+from belated.engine.workspace import Setting
+from belated.protocols import Floats
+
+if TYPE_CHECKING:
+    import polars
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """Regret and counts of all replications, the theorem's bound beside them, and the certificate.
+
+    Rows are replications. Regret is pseudo-regret where the game has a law, realised regret where it has a trace or
+    an adversary.
+    """
+
+    setting: Setting
+    checkpoints: Integers  #: the rounds at which regret was taken; the last is the horizon
+    regret: Floats  #: (replications, checkpoints)
+    peak: Integers  #: G*, (replications,)
+    peaks: Integers  #: G*_i, (replications, actions)
+    pulls: Integers  #: T_i, (replications, actions)
+    observed: Integers  #: S_i: feedback that came, (replications, actions)
+    cancelled: Integers  #: tickets that expired, (replications, actions)
+    outstanding: Integers  #: G_{n+1}, (replications,)
+    instances: Integers  #: M, (replications,)
+    steps: Integers  #: n' of QPM-D (0 for others), (replications,)
+    base_pulls: Integers  #: T'_i of QPM-D (0 for others), (replications, actions)
+    certificate: Certificate
+    theorem: Theorem = field(repr=False)
+    seconds: float
+    actions: NDArray[np.int32] | None = None  #: with record=True: (replications, rounds), from 0
+    delays: Integers | None = None
+    probabilities: Floats | None = None
+
+    @property
+    def replications(self) -> int:
+        return len(self.regret)
+
+    @property
+    def rounds(self) -> int:
+        return self.setting.rounds
+
+    @property
+    def bound(self) -> float | None:
+        """The theorem's bound on the mean regret at the horizon; None where none applies (see `bound_reason`)."""
+        return None if isinstance(self.theorem, str) else float(self.theorem(self.rounds))
+
+    @property
+    def bound_reason(self) -> str | None:
+        """Why there is no bound; None where there is one."""
+        return self.theorem if isinstance(self.theorem, str) else None
+
+    @property
+    def bound_curve(self) -> Floats | None:
+        """The bound at every checkpoint."""
+        if isinstance(self.theorem, str):
+            return None
+        return np.array([self.theorem(int(n)) for n in self.checkpoints])
+
+    @property
+    def verdict(self) -> str:
+        """'holds' or 'fails' for the mean regret against the bound; 'vacuous' if the bound says nothing; 'no bound'."""
+        if self.bound is None:
+            return "no bound"
+        if is_vacuous(self.bound, self.rounds):
+            return "vacuous"
+        return "holds" if self.mean_regret <= self.bound else "fails"
+
+    @property
+    def mean_regret(self) -> float:
+        """The mean over replications at the horizon."""
+        return float(self.regret[:, -1].mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of `mean_regret`; 0 with a single replication."""
+        if self.replications == 1:
+            return 0.0
+        return float(self.regret[:, -1].std(ddof=1) / np.sqrt(self.replications))
+
+    def __repr__(self) -> str:
+        spread = f" +- {self.standard_error:.3g}" if self.replications > 1 else ""
+        bound = f"no bound: {self.bound_reason}" if self.bound is None else f"bound {self.bound:.6g}, {self.verdict}"
+        return (
+            f"<{self.setting.forecaster!r} after {self.rounds:,} rounds x {self.replications}: "
+            f"regret {self.mean_regret:.6g}{spread} ({bound}), peak {self.peak.mean():.6g}>"
+        )
+
+    def frame(self) -> polars.DataFrame:
+        """Regret at each checkpoint of each replication, as a polars frame."""
+        import polars
+
+        count = len(self.checkpoints)
+        columns: dict[str, Any] = {
+            "forecaster": [repr(self.setting.forecaster)] * (self.replications * count),
+            "replication": np.repeat(np.arange(self.replications), count),
+            "round": np.tile(self.checkpoints, self.replications),
+            "regret": self.regret.ravel(),
+            "peak": np.repeat(self.peak, count),
+            "instances": np.repeat(self.instances, count),
+        }
+        curve = self.bound_curve
+        columns["bound"] = [None] * (self.replications * count) if curve is None else np.tile(curve, self.replications)
+        return polars.DataFrame(columns, schema_overrides={"bound": polars.Float64})
+
+    def plot(self, path: str | Path | None = None, *others: Result) -> Any:
+        """Draw mean regret with a 95% band and the bound; saved to `path` if given. More results share the axes.
+
+        Returns the matplotlib figure.
+        """
+        from belated.engine.plotting import regret_figure
+
+        figure = regret_figure([self, *others])
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure

@@ -1,0 +1,159 @@
+"""The memory of one worker, and the call that drives the compiled loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated.engine import loop, mailbox
+from belated.errors import BadPrediction
+from belated.forecasters import Forecaster
+from belated.kernels import pointers, states
+from belated.kernels.compile import COMPILED, pointer
+from belated.kernels.random import seed_words
+from belated.protocols import NEVER, Delays, Game, Learner
+
+#: The loop comes back to Python about this often, in seconds.
+CHUNK = 0.05
+#: Rounds of the first chunk, before its speed is known.
+FIRST_CHUNK = 20_000 if COMPILED else 100
+#: Delays drawn in one call.
+AHEAD = 64
+#: Entries of a fresh mailbox, and instances of a fresh pool.
+ROOM = 256
+
+
+@dataclass
+class Tables:
+    """What a run writes: rows are replications, so the number of threads changes nothing."""
+
+    tally: Any
+    summary: Any
+    regret: Any
+    actions: Any
+    delays: Any
+    probabilities: Any
+
+    @classmethod
+    def make(cls, replications: int, actions: int, checkpoints: int, rounds: int, record: bool) -> Tables:
+        kept = (replications, rounds) if record else (0, 0)
+        return cls(
+            tally=states.records(loop.TALLY, replications * actions).reshape(replications, actions),
+            summary=states.records(loop.SUMMARY, replications),
+            regret=np.zeros((replications, checkpoints)),
+            actions=np.zeros(kept, np.int32),
+            delays=np.zeros(kept, np.int64),
+            probabilities=np.zeros(kept),
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of simulation: who plays what, for how long."""
+
+    forecaster: Forecaster
+    game: Game
+    delays: Delays
+    rounds: int
+    seed: int
+    checkpoints: Any
+    expiry: int = NEVER
+    record: bool = False
+
+
+class Workspace:
+    """All that the loop works on, grown when it asks."""
+
+    def __init__(self, setting: Setting, tables: Tables) -> None:
+        learner = setting.forecaster.learner
+        assert isinstance(learner, Learner)
+        self._setting = setting
+        self._tables = tables
+        width = learner.actions if learner.feedback == "full" else 1
+        self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster))
+        self._grows = type(setting.forecaster).kernels(*states.kernels(learner)).grows
+        self._desk = states.records(loop.DESK, 1)
+        self._pool = states.records(states.state_dtype(learner), ROOM if self._grows else 1)
+        self._marks = np.zeros(max(2 * learner.actions, ROOM), np.int64)
+        self._slab = mailbox.make_slab(ROOM, width)
+        self._wheel = mailbox.make_wheel(ROOM)
+        self._budget = FIRST_CHUNK
+        game, law = setting.game, setting.delays
+        self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed_words(setting.seed))
+        self._game = (
+            pointer(type(game).outcome, pointers.OUTCOME_SIGNATURE),
+            pointer(type(game).regret, pointers.REGRET_SIGNATURE),
+            game.params(),
+            np.zeros(game.memory()),
+        )
+        self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
+        self._learner = (states.params(learner), states.blank(learner))
+        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(width), np.zeros(0))
+
+    def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
+        """Play replications first..last-1. `tick(rounds)` is told of progress; when it says False, stop."""
+        desk = self._desk[0]
+        desk["replication"], desk["last"], desk["round"], desk["instances"] = first, last, 0, 0
+        seen = 0
+        while True:
+            began = time.perf_counter()
+            reason = self._advance()
+            elapsed = time.perf_counter() - began
+            done = (int(desk["replication"]) - first) * self._setting.rounds + int(desk["round"])
+            if reason == loop.BUDGET and elapsed > 0:
+                self._budget = int(min(max(self._budget * CHUNK / elapsed, 100), 4 * self._budget))
+            if not tick(done - seen) or reason == loop.DONE:
+                return
+            seen = done
+            if reason == loop.MAILBOX_FULL:
+                self._slab, self._wheel, desk["free"] = mailbox.grow(self._slab, self._wheel)
+            elif reason == loop.POOL_FULL:
+                self._grow_pool()
+            elif reason == loop.BAD_PREDICTION:
+                self._refuse(desk)
+
+    def _advance(self) -> int:
+        setting, tables = self._setting, self._tables
+        return int(
+            self._loop(
+                self._budget,
+                *self._fixed_head,
+                self._desk,
+                tables.tally,
+                tables.summary,
+                tables.regret,
+                setting.checkpoints,
+                *self._game,
+                *self._law,
+                *self._learner,
+                self._pool,
+                self._marks,
+                self._slab,
+                self._wheel,
+                *self._buffers,
+                tables.actions,
+                tables.delays,
+                tables.probabilities,
+                setting.record,
+            )
+        )
+
+    def _grow_pool(self) -> None:
+        larger = states.records(self._pool.dtype, 2 * len(self._pool))
+        larger[: len(self._pool)] = self._pool
+        self._pool = larger
+        # One word of marks serves many instances; a word each is more than enough.
+        self._marks = np.concatenate([self._marks, np.zeros(max(0, len(larger) - len(self._marks)), np.int64)])
+
+    def _refuse(self, desk: Any) -> None:
+        where = f"in round {int(desk['round']) + 1} of replication {int(desk['replication'])}"
+        forecaster = self._setting.forecaster
+        action, top = int(desk["action"]), forecaster.actions - 1
+        if not 0 <= action <= top:
+            raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
+        chance = float(desk["probability"])
+        raise BadPrediction(f"{forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")

@@ -1,0 +1,306 @@
+"""What all forecasters share: tickets, checks, counts, locks and saving. The readable form, for any learner."""
+
+from __future__ import annotations
+
+import math
+import operator
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from belated import require
+from belated.errors import (
+    BadPrediction,
+    ClosedTicket,
+    InvalidArgument,
+    InvalidFeedback,
+    InvalidState,
+    UnknownTicket,
+    Unsupported,
+)
+from belated.forecasters import saving
+from belated.forecasters.instance import Instance
+from belated.kernels.random import replication_key, seed_words
+from belated.protocols import Decision, Learner, PlainLearner
+
+#: Probabilities may pass 1 by rounding.
+SLACK = 1e-9
+
+
+@dataclass(slots=True)
+class Pending:
+    """An open ticket: all that an update needs from prediction time."""
+
+    action: int
+    probability: float
+    context: Any
+    instance: int
+    number: int  # which prediction of its instance this was
+
+
+class Kernels(NamedTuple):
+    """The compiled form of a forecaster: what the loop calls.
+
+    `desk` holds the scalars of the replication, `marks` is a vector of integers for the forecaster's own use, `slab`
+    the mailbox's entries, `tally` the counts of each action.
+    """
+
+    begin: Any  # begin(desk, marks): a replication starts
+    choose: Any  # choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally) -> action, probability
+    deliver: Any  # deliver(desk, params, pool, marks, slab, context, entry) -> whether the entry stays in use
+    release: Any  # release(desk, marks, instance): a ticket was cancelled
+    grows: bool  # whether a prediction may need one more instance
+
+
+class Forecaster(ABC):
+    """Plays under delay: `predict` gives a decision with a ticket, `update` takes feedback in any order.
+
+    `learner` is a spec (`bl.UCB1(actions=3)`) or a function without arguments that makes a plain learner. All methods
+    may be called from several threads. `seed` decides what randomised learners draw; without one a fresh seed is
+    taken and kept in `.seed`.
+    """
+
+    #: Where the theorems want feedback to come from, for the table of the catalog.
+    summary: ClassVar[str]
+
+    def __init__(self, learner: Learner | Callable[[], PlainLearner], *, seed: int | None = None) -> None:
+        if isinstance(learner, type) or not (isinstance(learner, Learner) or callable(learner)):
+            raise InvalidArgument(
+                f"learner must be a spec such as UCB1(actions=3) or a function that makes a plain learner, got {learner!r}"
+            )
+        self.learner = learner
+        self.seed = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
+        self._lock = threading.RLock()
+        self._pending: dict[int, Pending] = {}
+        self._issued = 0
+        self._peak = 0
+        self._key = _key(self.seed, 0)
+        self._instances: list[Any] = []
+        self.actions = self._new_instance().actions
+        self._check_learner(self._instances[0])
+
+    # --- what people call ---
+
+    def predict(self, context: Any = None) -> Decision:
+        """Choose an action now; its feedback goes to `update` under the decision's ticket."""
+        with self._lock:
+            known = self._check_context(context)
+            instance, action, probability = self._choose(known)
+            self._peak = max(self._peak, len(self._pending))
+            self._issued += 1
+            number = getattr(self._instances[instance], "predictions", 0)
+            self._pending[self._issued] = Pending(action, probability, known, instance, number)
+            return Decision(ticket=self._issued, action=action, probability=probability)
+
+    def update(self, ticket: int, feedback: Any) -> None:
+        """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions."""
+        with self._lock:
+            pending = self._open(ticket)
+            value = self._check_feedback(feedback)
+            self._deliver(pending, value)
+            del self._pending[ticket]
+
+    def cancel(self, ticket: int) -> None:
+        """End a ticket without feedback: nothing is learned, and its instance is free again."""
+        with self._lock:
+            self._release(self._open(ticket))
+            del self._pending[ticket]
+
+    @property
+    def outstanding(self) -> int:
+        """G: how many tickets are open."""
+        return len(self._pending)
+
+    @property
+    def peak(self) -> int:
+        """G*: the most tickets that were open when a prediction was made."""
+        return self._peak
+
+    @property
+    def instances(self) -> int:
+        """M: how many instances of the learner exist."""
+        return len(self._instances)
+
+    def fresh(self, *, seed: int | None = None, replication: int = 0) -> Self:
+        """A new forecaster of the same kind over the same learner, with nothing learned.
+
+        It draws what `play` lets it draw in that replication under that seed.
+        """
+        made = type(self)(self.learner, seed=seed)
+        if replication:
+            made._key = _key(made.seed, replication)
+            made._instances.clear()
+            made._new_instance()
+        return made
+
+    def to_bytes(self) -> bytes:
+        """The whole forecaster, open tickets included; `bl.from_bytes` gives one that continues identically."""
+        if not isinstance(self.learner, Learner):
+            raise Unsupported(f"{self!r} cannot be saved: only learners that are specs have a state of known layout")
+        with self._lock:
+            return saving.pack(type(self).__name__.lower(), self.learner, self.seed, self._arrays())
+
+    def __repr__(self) -> str:
+        name = repr(self.learner) if isinstance(self.learner, Learner) else _name_of(self.learner)
+        return f"{type(self).__name__}({name})"
+
+    # --- what a forecaster decides ---
+
+    @abstractmethod
+    def _choose(self, context: Any) -> tuple[int, int, float]:
+        """Pick an instance, let it predict; return instance, action, probability."""
+
+    @abstractmethod
+    def _deliver(self, pending: Pending, feedback: Any) -> None:
+        """Feedback of a ticket has come."""
+
+    def _release(self, pending: Pending) -> None:  # noqa: B027  (nothing to do unless an instance waits)
+        """A ticket was cancelled."""
+
+    def _check_learner(self, learner: Any) -> None:  # noqa: B027
+        """Refuse a learner outside the forecaster's conditions."""
+
+    @staticmethod
+    @abstractmethod
+    def kernels(predict: Any, update: Any) -> Kernels:
+        """The compiled form, over a learner's compiled predict and update."""
+
+    # --- what they share ---
+
+    def _new_instance(self) -> Any:
+        number = len(self._instances)
+        if isinstance(self.learner, Learner):
+            self._instances.append(Instance(self.learner, self._key, number))
+        else:
+            made = self.learner()
+            if isinstance(made, Learner) or not isinstance(made, PlainLearner):
+                raise InvalidArgument(
+                    f"{_name_of(self.learner)} must make an object with actions, predict(context) and "
+                    f"update(context, action, probability, feedback), got {made!r}"
+                )
+            require.integer("actions of the learner", made.actions, low=1)
+            self._instances.append(made)
+        return self._instances[-1]
+
+    def _ask(self, number: int, context: Any) -> tuple[int, float]:
+        """Let an instance predict, and check what it says; a bad prediction leaves its state as it was."""
+        learner = self._instances[number]
+        before = learner.state.copy() if isinstance(learner, Instance) else None
+        try:
+            said = learner.predict(context)
+            return self._check_prediction(said)
+        except Exception:
+            if before is not None:
+                learner.state[:] = before
+            raise
+
+    def _check_prediction(self, said: Any) -> tuple[int, float]:
+        try:
+            action, probability = operator.index(said[0]), float(said[1])
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise BadPrediction(f"{self!r}: predict must return (action, probability), got {said!r}") from None
+        if not 0 <= action < self.actions:
+            raise BadPrediction(f"{self!r}: the learner chose action {action}, outside 0..{self.actions - 1}")
+        if not 0.0 < probability <= 1.0 + SLACK:
+            raise BadPrediction(f"{self!r}: the learner gave probability {probability}, outside (0, 1]")
+        return action, min(probability, 1.0)
+
+    def _open(self, ticket: Any) -> Pending:
+        try:
+            if isinstance(ticket, bool | np.bool_):
+                raise TypeError
+            number = operator.index(ticket)
+        except TypeError:
+            raise UnknownTicket(f"a ticket is a whole number, got {ticket!r}") from None
+        found = self._pending.get(number)
+        if found is not None:
+            return found
+        if 1 <= number <= self._issued:
+            raise ClosedTicket(f"ticket {number} was answered or cancelled before")
+        raise UnknownTicket(f"ticket {number} was never given out: tickets so far are 1..{self._issued}")
+
+    def _check_context(self, context: Any) -> Any:
+        if not isinstance(self.learner, Learner):
+            return context
+        size = self.learner.context_size
+        if context is None and size == 0:
+            return None
+        if size == 0:
+            raise InvalidArgument(f"{self.learner!r} takes no context, got {context!r}")
+        try:
+            vector = np.array(context, dtype=np.float64)
+        except (TypeError, ValueError):
+            vector = np.zeros(0)
+        if vector.shape != (size,) or not np.isfinite(vector).all():
+            raise InvalidArgument(f"context must be {size} finite numbers, got {context!r}")
+        return vector
+
+    def _check_feedback(self, feedback: Any) -> Any:
+        if feedback is None or (isinstance(feedback, float) and math.isnan(feedback)):
+            raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
+        if not isinstance(self.learner, Learner):
+            return feedback
+        size = self.actions if self.learner.feedback == "full" else 1
+        try:
+            if isinstance(feedback, str | bytes):
+                raise TypeError
+            vector = np.array(feedback, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}") from None
+        if vector.shape == () and size == 1:
+            vector = vector.reshape(1)
+        if vector.shape != (size,):
+            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}")
+        if not ((vector >= 0.0) & (vector <= 1.0)).all():
+            raise InvalidFeedback(f"feedback must lie in [0, 1], got {feedback!r}")
+        return vector
+
+    # --- saving ---
+
+    def _arrays(self) -> dict[str, Any]:
+        """Everything that is not in the spec, as arrays by name."""
+        tickets = list(self._pending.items())
+        width = self.learner.context_size if isinstance(self.learner, Learner) else 0
+        contexts = np.array([p.context for _, p in tickets] if width else np.zeros((len(tickets), 0)), dtype="f8")
+        return {
+            "counters": np.array([self._issued, self._peak], dtype="i8"),
+            "tickets": np.array([(t, p.action, p.instance, p.number) for t, p in tickets], dtype="i8").reshape(-1, 4),
+            "probabilities": np.array([p.probability for _, p in tickets], dtype="f8"),
+            "contexts": contexts.reshape(len(tickets), width),
+            "states": np.concatenate([instance.state for instance in self._instances]),
+        }
+
+    def _restore(self, arrays: dict[str, Any]) -> None:
+        """Take back what `_arrays` gave."""
+        self._issued, self._peak = (int(x) for x in arrays["counters"])
+        for row, probability, context in zip(
+            arrays["tickets"], arrays["probabilities"], arrays["contexts"], strict=True
+        ):
+            ticket, action, instance, number = (int(x) for x in row)
+            known = context.copy() if len(context) else None
+            self._pending[ticket] = Pending(action, float(probability), known, instance, number)
+        while len(self._instances) < len(arrays["states"]):
+            self._new_instance()
+        for instance, state in zip(self._instances, arrays["states"], strict=True):
+            instance.state[0] = state
+        if any(not 0 <= p.action < self.actions or p.instance >= self.instances for p in self._pending.values()):
+            raise InvalidState("the saved tickets do not fit the saved learner")
+
+
+def _key(seed: int, replication: int) -> tuple[np.uint64, np.uint64]:
+    low, high = replication_key(*seed_words(seed), replication)
+    return np.uint64(low), np.uint64(high)
+
+
+def _wanted(size: int) -> str:
+    return "one number" if size == 1 else f"{size} numbers, one an action"
+
+
+def _name_of(factory: Any) -> str:
+    name = getattr(factory, "__name__", type(factory).__name__)
+    return "a plain learner" if name == "<lambda>" else str(name)

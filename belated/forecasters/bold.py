@@ -1,0 +1,112 @@
+"""BOLD: black-box online learning under delayed feedback."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+from belated.forecasters.base import Forecaster, Kernels, Pending
+from belated.forecasters.instance import make_ask, make_tell
+from belated.kernels.compile import kernel
+
+
+class BOLD(Forecaster):
+    """A pool of instances, each waiting for its own feedback; a new one is made when all are busy.
+
+    Hands out the lowest-numbered free instance, so M_t = G*_t + 1 always. For a learner with regret bound f, any
+    adversary, and delays that do not depend on actions: E R_n <= E[(G*_n + 1) f(n / (G*_n + 1))].
+
+    Joulani, Gyorgy, Szepesvari, *Online Learning under Delayed Feedback*, ICML 2013, algorithm 1 and theorem 1.
+
+    >>> import belated as bl
+    >>> f = bl.BOLD(bl.Exp3(actions=4), seed=7)
+    >>> decisions = [f.predict() for _ in range(3)]
+    >>> f.update(decisions[1].ticket, 1.0)
+    >>> f.instances, f.outstanding, f.peak
+    (3, 2, 2)
+    """
+
+    summary = "a pool of instances, each waits for its own feedback; against any adversary"
+
+    def __init__(self, learner: Any, *, seed: int | None = None) -> None:
+        self._free = [0]
+        super().__init__(learner, seed=seed)
+
+    def _choose(self, context: Any) -> tuple[int, int, float]:
+        if not self._free:
+            self._new_instance()
+            self._free.append(len(self._instances) - 1)
+        instance = self._free[0]
+        action, probability = self._ask(instance, context)
+        heapq.heappop(self._free)
+        return instance, action, probability
+
+    def _deliver(self, pending: Pending, feedback: Any) -> None:
+        learner = self._instances[pending.instance]
+        learner.update(pending.context, pending.action, pending.probability, feedback)
+        heapq.heappush(self._free, pending.instance)
+
+    def _release(self, pending: Pending) -> None:
+        heapq.heappush(self._free, pending.instance)
+
+    def _restore(self, arrays: dict[str, Any]) -> None:
+        super()._restore(arrays)
+        busy = {pending.instance for pending in self._pending.values()}
+        self._free = [i for i in range(self.instances) if i not in busy]
+
+    @staticmethod
+    def kernels(predict: Any, update: Any) -> Kernels:
+        ask, tell = make_ask(predict), make_tell(update)
+
+        def begin(desk, marks):
+            for i in range(len(marks)):
+                marks[i] = 0
+            give_back(desk, marks, 0)
+
+        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+            if desk.outstanding == desk.instances:
+                instance = desk.instances
+                pool[instance] = blank[0]
+                desk.instances += 1
+            else:
+                instance = take_lowest(desk, marks)
+            desk.instance = instance
+            return ask(params, pool[instance], context, instance, k0, k1)
+
+        def deliver(desk, params, pool, marks, slab, context, entry):
+            letter = slab[entry]
+            state = pool[letter.instance]
+            number = state.predictions
+            tell(params, state, context, number, letter.action, letter.probability, letter.feedback)
+            give_back(desk, marks, letter.instance)
+            return False
+
+        def release(desk, marks, instance):
+            give_back(desk, marks, instance)
+
+        return Kernels(*map(kernel, (begin, choose, deliver, release)), grows=True)
+
+
+#: Instances a word of marks stands for: as many bits as a float counts exactly.
+WORD = 32
+
+
+@kernel
+def take_lowest(desk, marks):
+    """The lowest free instance, now busy. A set bit means free; `desk.hint` is a word below which none is set."""
+    word = desk.hint
+    while marks[word] == 0:
+        word += 1
+    desk.hint = word
+    lowest = marks[word] & -marks[word]
+    marks[word] ^= lowest
+    return word * WORD + math.frexp(float(lowest))[1] - 1
+
+
+@kernel
+def give_back(desk, marks, instance):
+    """The instance is free again."""
+    word = instance // WORD
+    marks[word] |= 1 << (instance % WORD)
+    desk.hint = min(desk.hint, word)

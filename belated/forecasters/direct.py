@@ -1,0 +1,67 @@
+"""Direct: the learner itself, told late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belated.errors import Unsupported
+from belated.forecasters.base import Forecaster, Kernels, Pending
+from belated.forecasters.instance import Instance, make_ask, make_tell
+from belated.kernels.compile import kernel
+from belated.protocols import Learner
+
+
+class Direct(Forecaster):
+    """One instance that predicts every round and is updated whenever feedback comes (the paper's white box).
+
+    Right for learners whose update tolerates delay. An update gets the context, the probability and the number of
+    the prediction that it answers. `DelayedUCB1` and `DelayedKLUCB` are this over UCB1 and KLUCB, with the theorems
+    of the paper's section 4; over other learners it is a heuristic.
+
+    >>> import belated as bl
+    >>> f = bl.Direct(bl.UCB1(actions=2))
+    >>> first, second = f.predict(), f.predict()
+    >>> f.update(second.ticket, 1.0)
+    >>> f.predict().action, f.outstanding, f.peak
+    (0, 2, 1)
+    """
+
+    summary = "one instance, updated when feedback comes; no memory but the tickets"
+
+    def _check_learner(self, learner: Any) -> None:
+        if not getattr(learner, "tolerates_delay", True):
+            name = type(self.learner if isinstance(self.learner, Learner) else learner).__name__
+            raise Unsupported(
+                f"Direct cannot play {name}: its update needs what it keeps for its last prediction only; use BOLD"
+            )
+
+    def _choose(self, context: Any) -> tuple[int, int, float]:
+        action, probability = self._ask(0, context)
+        return 0, action, probability
+
+    def _deliver(self, pending: Pending, feedback: Any) -> None:
+        learner = self._instances[0]
+        if isinstance(learner, Instance):
+            learner.answer(pending.number, pending.context, pending.action, pending.probability, feedback)
+        else:
+            learner.update(pending.context, pending.action, pending.probability, feedback)
+
+    @staticmethod
+    def kernels(predict: Any, update: Any) -> Kernels:
+        ask, tell = make_ask(predict), make_tell(update)
+
+        def begin(desk, marks):
+            pass
+
+        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+            return ask(params, pool[0], context, 0, k0, k1)
+
+        def deliver(desk, params, pool, marks, slab, context, entry):
+            letter = slab[entry]
+            tell(params, pool[0], context, letter.round, letter.action, letter.probability, letter.feedback)
+            return False
+
+        def release(desk, marks, instance):
+            pass
+
+        return Kernels(*map(kernel, (begin, choose, deliver, release)), grows=False)

@@ -1,0 +1,82 @@
+"""One running instance of a learner spec, in the shape of a plain learner."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from belated.kernels import states
+from belated.kernels.compile import kernel
+from belated.kernels.random import learner_draw
+from belated.protocols import Learner
+
+NO_CONTEXT = np.zeros(0)
+
+
+@cache
+def make_ask(predict: Any) -> Any:
+    """The kernel that lets a state predict: it counts the prediction and draws by that count."""
+
+    def ask(params, state, context, instance, k0, k1):
+        state.predictions += 1
+        return predict(params, state, context, learner_draw(k0, k1, state.predictions, instance))
+
+    return kernel(ask)
+
+
+@cache
+def make_tell(update: Any) -> Any:
+    """The kernel that hands feedback to a state; `number` says which of its predictions is answered."""
+
+    def tell(params, state, context, number, action, probability, feedback):
+        state.answering = number
+        update(params, state, context, action, probability, feedback)
+
+    return kernel(tell)
+
+
+@cache
+def _steps(predict: Any, update: Any) -> tuple[Any, Any]:
+    """`ask` and `tell` over (pool, index): what Python can call cheaply, because records cost more to hand over."""
+    ask, tell = make_ask(predict), make_tell(update)
+
+    def ask_at(params, pool, context, instance, k0, k1):
+        return ask(params[0], pool[0], context, instance, k0, k1)
+
+    def tell_at(params, pool, context, number, action, probability, feedback):
+        tell(params[0], pool[0], context, number, action, probability, feedback)
+
+    return kernel(ask_at), kernel(tell_at)
+
+
+class Instance:
+    """A learner spec at work. `number` is its place in the pool: it draws by that and by its own count."""
+
+    def __init__(self, learner: Learner, key: tuple[Any, Any], number: int) -> None:
+        self.actions = learner.actions
+        self.tolerates_delay = learner.tolerates_delay
+        self.state = states.blank(learner)
+        self._params = states.params(learner)
+        self._ask, self._tell = _steps(*states.kernels(learner))
+        self._key = key
+        self._number = number
+
+    @property
+    def predictions(self) -> int:
+        """How many predictions it has made."""
+        return int(self.state["predictions"][0])
+
+    def predict(self, context: Any) -> tuple[int, float]:
+        given = NO_CONTEXT if context is None else context
+        action, probability = self._ask(self._params, self.state, given, self._number, *self._key)
+        return int(action), float(probability)
+
+    def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
+        self.answer(self.predictions, context, action, probability, feedback)
+
+    def answer(self, number: int, context: Any, action: int, probability: float, feedback: Any) -> None:
+        """Update with the feedback of its prediction `number`."""
+        given = NO_CONTEXT if context is None else context
+        self._tell(self._params, self.state, given, number, action, probability, feedback)

@@ -1,0 +1,24 @@
+"""The games: one file a family.
+
+Outcomes depend on (seed, replication, round, action), never on what was played.
+
+| with a law: pseudo-regret | an adversary: realised regret | arms that change |
+|---|---|---|
+| `Bernoulli`, `Arms` (over `laws`) | `RewardTable`, `RandomWalk`, `Switching`, `Block` | `Replaced` |
+
+A game is a frozen dataclass. Its fields are numbers, words, other specs, tuples of these, and in
+`RewardTable` a read-only array. So a walk over `dataclasses.fields` (arrays by `tolist()`) gives plain data,
+and the constructor takes the plain data back.
+"""
+
+from belated.games import laws
+from belated.games.arms import Arms
+from belated.games.bernoulli import Bernoulli
+from belated.games.block import Block
+from belated.games.deal import deal
+from belated.games.random_walk import RandomWalk
+from belated.games.replaced import Replaced
+from belated.games.reward_table import RewardTable
+from belated.games.switching import Switching
+
+__all__ = ["Arms", "Bernoulli", "Block", "RandomWalk", "Replaced", "RewardTable", "Switching", "deal", "laws"]

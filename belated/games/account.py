@@ -1,0 +1,79 @@
+"""How games keep the account of regret, and what their parameters begin with.
+
+Every game's `params` start with K and with 1.0 where feedback is full information. Games with a law count
+plays (`pseudo_regret`); games without one add up rewards (`Realised`, `enter`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.kernels.compile import kernel
+from belated.protocols import Feedback, Floats, Game
+
+FEEDBACKS = ("bandit", "full")
+
+
+class Sized(Game):
+    """A game that takes its number of actions as an argument."""
+
+    #: A plain attribute over the abstract property, so that a dataclass field may bear the name.
+    actions: int = 0
+
+
+class Realised(Game):
+    """A game without a law: realised regret against the best fixed action in hindsight.
+
+    max_i sum_s r_{i,s} - sum_s r_{a_s,s} over the rounds s so far. It is negative where the forecaster did
+    better than every fixed action. Memory: what was earned, the K totals, then what the game itself keeps.
+    """
+
+    def memory(self) -> int:
+        return 1 + self.actions
+
+    @staticmethod
+    def regret(params, memory):
+        best = memory[1]
+        for i in range(2, int(params[0]) + 1):
+            best = max(best, memory[i])
+        return best - memory[0]
+
+
+def head(actions: int, feedback: Feedback, *rest: Any) -> Floats:
+    """The parameters: K, whether feedback is full, and the rest."""
+    start = [float(actions), float(feedback == "full")]
+    return np.concatenate([start, *(np.ravel(np.asarray(part, np.float64)) for part in rest)])
+
+
+def gaps(means: Floats) -> Floats:
+    """What each action loses a round against the best."""
+    return np.max(means) - means
+
+
+def check_feedback(value: str) -> None:
+    require.one_of("feedback", value, FEEDBACKS)
+
+
+def pseudo_regret(params, memory):
+    """sum_i gap_i T_i, with the gaps in `params` from 2 on and the plays T_i in `memory`."""
+    total = 0.0
+    for i in range(int(params[0])):
+        total += params[2 + i] * memory[i]
+    return total
+
+
+@kernel
+def enter(params, memory, feedback, action, i, reward):
+    """Enter the reward of action i; return it if i was played, else 0."""
+    memory[1 + i] += reward
+    if params[1] > 0.0:
+        feedback[i] = reward
+    if i != action:
+        return 0.0
+    memory[0] += reward
+    if params[1] == 0.0:
+        feedback[0] = reward
+    return reward

@@ -1,0 +1,82 @@
+"""Arms that are replaced at random times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from belated import require
+from belated.games.account import Sized, head
+from belated.kernels.compile import kernel
+from belated.kernels.random import event_draw, outcome_draw, uniform
+from belated.kernels.sampling import beta, geometric
+from belated.protocols import Feedback, Floats
+
+
+@dataclass(frozen=True)
+class Replaced(Sized):
+    """Bernoulli arms, one of which is now and then replaced by a new one.
+
+    All means are drawn from Beta(a, b). At the start of each round after the first, before its prediction is
+    paid, one arm, uniform over all, gets a new mean with the given probability. Replacements do not look at
+    what is played. Regret is the sum of gaps to the arm that is best **in that round**,
+    sum_t (max_i mu_{i,t} - mu_{a_t,t}): a comparator that changes with the arms, not a fixed action.
+    Feedback is bandit.
+
+    >>> import belated as bl
+    >>> bl.games.Replaced(actions=10, probability=0.001).memory()
+    13
+    """
+
+    actions: int = field()
+    probability: float = 0.001
+    a: float = 1.0
+    b: float = 1.0
+    feedback: Feedback = "bandit"
+
+    def __post_init__(self) -> None:
+        require.integer("actions", self.actions, low=1)
+        require.real("probability", self.probability, low=0, high=1)
+        require.real("a", self.a, above=0)
+        require.real("b", self.b, above=0)
+        require.one_of("feedback", self.feedback, ("bandit",))
+
+    def params(self) -> Floats:
+        stay = -math.inf if self.probability == 1 else math.log1p(-self.probability)
+        return head(self.actions, self.feedback, stay, self.a, self.b)
+
+    def memory(self) -> int:
+        return 3 + self.actions
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        if round_ == 1 or round_ >= memory[1]:
+            replace(params, memory, event_draw(k0, k1, round_), round_)
+        mean = memory[3 + action]
+        memory[0] += memory[2] - mean
+        feedback[0] = 1.0 if uniform(outcome_draw(k0, k1, round_, 0), action) < mean else 0.0
+        return feedback[0]
+
+    @staticmethod
+    def regret(params, memory):
+        return memory[0]
+
+
+@kernel
+def replace(params, memory, event, round_):
+    """Draw all means in round 1, else one; find the best and the round of the next replacement.
+
+    Memory: regret, that round, the best mean, the K means.
+    """
+    count = int(params[0])
+    wait, index = geometric(event, 0, params[2])
+    memory[1] = float(round_ + 1 + wait)
+    if round_ == 1:
+        for i in range(count):
+            memory[3 + i], index = beta(event, index, params[3], params[4])
+    else:
+        i = int(uniform(event, 1) * count)
+        memory[3 + i], index = beta(event, index, params[3], params[4])
+    memory[2] = memory[3]
+    for i in range(1, count):
+        memory[2] = max(memory[2], memory[3 + i])

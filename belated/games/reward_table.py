@@ -1,0 +1,88 @@
+"""The oblivious adversary: a table of rewards, written before the first round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from belated.errors import InvalidArgument
+from belated.games.account import Realised, check_feedback, enter, head
+from belated.protocols import Feedback, Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RewardTable(Realised):
+    """Row t holds the rewards of all actions in round t; the game ends with its last row.
+
+    Regret is realised: max_i sum_s r_{i,s} - sum_s r_{a_s,s}. The table is kept as a read-only float64 array;
+    as plain data it is `table.tolist()`, which the constructor takes back.
+
+    Auer, Cesa-Bianchi, Freund, Schapire, *The nonstochastic multiarmed bandit problem*, 2002.
+
+    >>> import belated as bl
+    >>> game = bl.games.RewardTable([[0, 1], [0.5, 0.25], [1, 0]])
+    >>> game, game.longest()
+    (RewardTable(3 x 2, feedback='bandit'), 3)
+    """
+
+    table: ArrayLike
+    feedback: Feedback = "bandit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", _checked(self.table))
+        check_feedback(self.feedback)
+
+    @property
+    def _rows(self) -> Floats:
+        return cast(Floats, self.table)
+
+    @property
+    def actions(self) -> int:
+        return len(self._rows[0])
+
+    def longest(self) -> int:
+        return len(self._rows)
+
+    def params(self) -> Floats:
+        return head(self.actions, self.feedback, self._rows)
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        count = int(params[0])
+        row = 2 + (round_ - 1) * count
+        earned = 0.0
+        for i in range(count):
+            earned += enter(params, memory, feedback, action, i, params[row + i])
+        return earned
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RewardTable):
+            return NotImplemented
+        return self.feedback == other.feedback and np.array_equal(self._rows, other._rows)
+
+    def __hash__(self) -> int:
+        return hash((self._rows.shape, self._rows.tobytes(), self.feedback))
+
+    def __repr__(self) -> str:
+        rounds, actions = self._rows.shape
+        return f"RewardTable({rounds} x {actions}, feedback={self.feedback!r})"
+
+
+def _checked(table: ArrayLike) -> Floats:
+    """A read-only copy of the table, without negative zeros (equal tables have equal bytes)."""
+    try:
+        rows = np.array(table, dtype=np.float64, order="C", ndmin=1)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"table must be rows of numbers, all of one length: {error}") from None
+    if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
+        raise InvalidArgument(f"table must be rounds x actions, got shape {rows.shape}")
+    rows += 0.0
+    outside = ~((rows >= 0.0) & (rows <= 1.0))
+    if outside.any():
+        t, i = np.unravel_index(int(outside.argmax()), rows.shape)
+        raise InvalidArgument(f"table[{t}, {i}] must lie in [0, 1], got {float(rows[t, i])!r}")
+    rows.flags.writeable = False
+    return rows

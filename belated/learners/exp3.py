@@ -1,0 +1,53 @@
+"""Exp3."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated import bounds, require
+from belated.kernels.random import uniform
+from belated.kernels.simplex import exponential_weights, pick
+from belated.protocols import Learner
+
+
+@dataclass(frozen=True)
+class Exp3(Learner):
+    """Exponential weights over estimated losses: p_i ~ exp(-eta_t L_i), eta_t = sqrt(ln K / (t K)).
+
+    The loss 1 - reward of the played action is divided by the probability it was played with. Regret at most
+    2 sqrt(n K ln K) for all n at once.
+
+    Auer, Cesa-Bianchi, Freund, Schapire 2002; in this form Bubeck, Cesa-Bianchi, *Regret analysis of stochastic and
+    nonstochastic multi-armed bandit problems*, 2012, theorem 3.1.
+
+    >>> import belated as bl
+    >>> round(bl.Exp3(actions=10).bound(10_000), 1)
+    959.7
+    """
+
+    actions: int
+
+    def __post_init__(self) -> None:
+        require.integer("actions", self.actions, low=1)
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("loss", "f8", (self.actions,)), ("weight", "f8", (self.actions,))])
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        count = float(len(state.loss))
+        rate = math.sqrt(math.log(count) / (count * float(state.predictions)))
+        total = exponential_weights(state.loss, rate, state.weight)
+        action = pick(state.weight, total, uniform(draw, 0))
+        return action, state.weight[action] / total
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.loss[action] += (1.0 - feedback[0]) / probability
+
+    def bound(self, n: float) -> float:
+        return bounds.exp3(n, self.actions)
