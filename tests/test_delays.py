@@ -108,7 +108,8 @@ def test_pareto_is_exact(mean, alpha):
 
 
 @pytest.mark.parametrize(
-    "mean, alpha", [(10, 1.5), (0.2, 3.0), (500, 1.2), (1e-9, 1.5), (1e12, 20), (1e-9, 1.0001), (7, 20), (1e12, 1.01)]
+    "mean, alpha",
+    [(10, 1.5), (0.2, 3.0), (500, 1.2), (1e-9, 1.5), (1e12, 20), (1e-9, 1.0001), (7, 20), (1e12, 1.01)],
 )
 def test_pareto_has_exactly_the_mean(mean, alpha):
     """Sum the first terms of E tau, then Euler and Maclaurin for the rest."""
@@ -174,6 +175,15 @@ def test_per_action_is_the_law_of_each_action():
     assert (law.mean, law.maximum) == (None, NEVER)
 
 
+def test_laws_for_another_number_of_actions_are_refused():
+    for law in (PerAction([Constant(1)] * 3), Trace([[1, 2, 3]]), Lossy(PerAction([Constant(1)] * 3), 0.5)):
+        law.check_actions(3)
+        with pytest.raises(InvalidArgument, match="given for 3 actions, the game has 2"):
+            law.check_actions(2)
+    for law in (Constant(1), Trace([1]), Lossy(Constant(1), 0.5)):
+        law.check_actions(2)
+
+
 def test_what_composite_laws_say_of_themselves():
     assert PerAction([Constant(1), Uniform(0, 2)]).mean == 1
     assert PerAction([Constant(1), Uniform(0, 2)]).maximum == 2
@@ -208,7 +218,9 @@ def test_through_an_address(law):
 
 def fingerprint():
     """Delays that must not depend on how kernels are run."""
-    return [draw(law, 30, action).tolist() for law in LAWS for action in range(3 if law.depends_on_action else 1)]
+    return [
+        draw(law, 30, action).tolist() for law in LAWS for action in range(3 if law.depends_on_action else 1)
+    ]
 
 
 def test_plain_python_gives_the_same_delays():

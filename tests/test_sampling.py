@@ -1,4 +1,4 @@
-"""The samplers against scipy's laws, the Beta tail against scipy's and exact values, compiled against plain."""
+"""The samplers against scipy, the Beta tail against exact values too, compiled against plain."""
 
 import json
 import math

@@ -41,6 +41,10 @@ class Law(Delays):
         """How many actions the law is written for; None if for any number."""
         return None
 
+    def check_actions(self, actions: int) -> None:
+        if self.actions is not None and self.actions != actions:
+            raise InvalidArgument(f"the delays are given for {self.actions} actions, the game has {actions}")
+
 
 class MeanLaw(Law):
     """A law that takes its mean as an argument."""

@@ -121,23 +121,20 @@ class QPMD(Forecaster):
         # marks[2 i] and marks[2 i + 1]: first and last entry of action i's queue, linked in the mailbox.
         def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
             state = pool[0]
-            if desk.asked == 0:
+            while desk.asked == 0 or marks[2 * desk.held] >= 0:
+                if desk.asked:
+                    entry = marks[2 * desk.held]
+                    letter = slab[entry]
+                    marks[2 * desk.held] = letter.next
+                    tell(params, state, context, state.predictions, desk.held, desk.probability, letter.feedback)
+                    letter.next = desk.free
+                    desk.free = entry
                 desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
                 desk.asked = 1
-                desk.steps = 1
-                if 0 <= desk.held < len(tally):
-                    tally[desk.held].base += 1
-            while 0 <= desk.held < len(tally) and marks[2 * desk.held] >= 0:
-                entry = marks[2 * desk.held]
-                letter = slab[entry]
-                marks[2 * desk.held] = letter.next
-                tell(params, state, context, state.predictions, desk.held, desk.probability, letter.feedback)
-                letter.next = desk.free
-                desk.free = entry
-                desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
                 desk.steps += 1
-                if 0 <= desk.held < len(tally):
-                    tally[desk.held].base += 1
+                if not 0 <= desk.held < len(tally):
+                    break
+                tally[desk.held].base += 1
             return desk.held, desk.probability
 
         def deliver(desk, params, pool, marks, slab, context, entry):

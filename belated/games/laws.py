@@ -146,10 +146,11 @@ class TruncatedNormal(Law):
 @kernel
 def reward(kind, a, b, draw):
     """One reward from the law `kind` with the numbers a and b."""
-    if kind == BERNOULLI:
-        return 1.0 if uniform(draw, 0) < a else 0.0
-    if kind == UNIFORM:
-        return a + (b - a) * uniform(draw, 0)
+    if kind <= UNIFORM:
+        u = uniform(draw, 0)
+        if kind == UNIFORM:
+            return a + (b - a) * u
+        return 1.0 if u < a else 0.0
     if kind == BETA:
         value, _index = beta(draw, 0, a, b)
         return value

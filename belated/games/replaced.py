@@ -71,11 +71,8 @@ def replace(params, memory, event, round_):
     count = int(params[0])
     wait, index = geometric(event, 0, params[2])
     memory[1] = float(round_ + 1 + wait)
-    if round_ == 1:
-        for i in range(count):
-            memory[3 + i], index = beta(event, index, params[3], params[4])
-    else:
-        i = int(uniform(event, 1) * count)
+    first = 0 if round_ == 1 else int(uniform(event, 1) * count)
+    for i in range(first, count if round_ == 1 else first + 1):
         memory[3 + i], index = beta(event, index, params[3], params[4])
     memory[2] = memory[3]
     for i in range(1, count):

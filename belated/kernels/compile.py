@@ -41,11 +41,12 @@ _pointers: dict[tuple[str, str], Any] = {}
 _told: set[str] = set()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
     """Compile a kernel (lazily, on its first call); the same function always gives the same object.
 
     The code of a kernel is put into its callers before they are optimised: calls between kernels cost nothing, and a
-    loop around one can use vector instructions. (The simulator's loop ran 1.4 times as fast for it.)
+    loop around one can use vector instructions. (The simulator's loop ran 1.4 times as fast for it.) A long kernel
+    that is called from many places is better a `routine`: it is compiled once, and called.
 
     >>> from belated.kernels.compile import kernel
     >>> @kernel
@@ -57,13 +58,18 @@ def kernel(function: Callable[..., Any]) -> Any:
     if not COMPILED or not isinstance(function, FunctionType):
         return function
     if function not in _kernels:
-        dispatcher = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
-        digest = _digest(function)
+        dispatcher = numba.njit(nogil=True, error_model="numpy", inline="always" if inline else "never")(function)
+        digest = _digest(function, inline)
         if digest is not None:
             dispatcher._belated_identity = digest
             dispatcher._cache = DiskCache(function.__qualname__, digest)
         _kernels[function] = dispatcher
     return _kernels[function]
+
+
+def routine(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that is called and not put into its callers."""
+    return kernel(function, inline=False)
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:
@@ -102,14 +108,14 @@ def identity(compiled: Any) -> str | None:
     return getattr(compiled, "_belated_identity", None)
 
 
-def _digest(function: FunctionType) -> str | None:
+def _digest(function: FunctionType, inline: bool = True) -> str | None:
     """Hash the source and everything it names; None if something in it has no stable description."""
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         _tell(f"no source for {function.__qualname__}: it is compiled anew in each process")
         return None
-    parts = [source, numba.__version__, llvmlite.__version__, np.__version__, sys.version]
+    parts = [source, str(inline), numba.__version__, llvmlite.__version__, np.__version__, sys.version]
     closure = inspect.getclosurevars(function).nonlocals
     for name in sorted(_names(function.__code__)):
         if name in closure:

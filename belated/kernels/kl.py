@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, routine
 
 
 @kernel
@@ -27,7 +27,7 @@ def kl(p, q):
     return value
 
 
-@kernel
+@routine
 def kl_upper(mean, budget, start):
     """The largest q in [mean, 1] with d(mean, q) <= budget, to 1e-12; `start` is a guess (any number will do).
 

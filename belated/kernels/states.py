@@ -34,7 +34,38 @@ def _subtype(field: np.dtype[Any]) -> tuple[Any, ...]:
 def records(dtype: np.dtype[Any], count: int) -> Records:
     """Zeroed records whose fields kernels reach as attributes, compiled or not."""
     pool = np.zeros(count, dtype)
-    return pool if COMPILED else pool.view(np.recarray)
+    return pool if COMPILED else pool.view(PlainRecords)
+
+
+class PlainRecords(np.ndarray[Any, Any]):
+    """Records for kernels in plain Python. (NumPy's own recarray hides fields called mean, round, max, ...)"""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        if isinstance(found, np.void):
+            return PlainRecord(found)
+        return found if found.dtype.names else np.asarray(found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, object.__getattribute__(value, "_row") if isinstance(value, PlainRecord) else value)
+
+
+class PlainRecord:
+    """One of them: its fields as attributes, or by name in brackets."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: np.void) -> None:
+        object.__setattr__(self, "_row", row)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._row[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._row[name] = value
+
+    __getitem__ = __getattr__
+    __setitem__ = __setattr__
 
 
 def blank(learner: Learner) -> Records:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import bounds, require
-from belated.kernels.compile import kernel
+from belated.kernels.compile import routine
 from belated.kernels.random import uniform
 from belated.kernels.simplex import pick
 from belated.protocols import Learner
@@ -52,7 +52,7 @@ class TsallisINF(Learner):
         return bounds.tsallis_inf(n, self.actions)
 
 
-@kernel
+@routine
 def tsallis_weights(losses, rate, weights):
     """Fill weights with 4 / (rate (loss - x))^2 such that they sum to one (up to rounding); return the sum.
 

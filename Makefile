@@ -1,0 +1,38 @@
+# make run    set up, then a first study with a table and a figure
+# make test   set up, then every check (what CI runs)
+# make bench  speed against other packages and a C++ loop, side by side
+# make soak   the long forms of the tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test bench soak lint clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $(STAMP)
+
+run: $(STAMP)
+	$(BIN)/belated paper --out results/paper
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m tests.run
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+soak: $(STAMP)
+	BELATED_SOAK=1 $(BIN)/python -m pytest tests -m soak -q
+
+clean:
+	rm -rf $(VENV) results dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,23 @@
+"""Contract checks: what every learner, game and delay law must do. Run them on your own.
+
+    from belated import checks
+    checks.check_learner(MyLearner(actions=3))       # raises CheckFailed with what is wrong
+    checks.check_game(MyGame(...)); checks.check_delays(MyLaw(...))
+
+A check takes one spec and raises `CheckFailed`. A pair of forecaster and learner that must be refused is checked for
+being refused.
+"""
+
+from belated.checks.contract import CheckFailed
+from belated.checks.environment import DELAY_CHECKS, GAME_CHECKS, check_delays, check_game
+from belated.checks.learner import LEARNER_CHECKS, check_learner
+
+__all__ = [
+    "DELAY_CHECKS",
+    "GAME_CHECKS",
+    "LEARNER_CHECKS",
+    "CheckFailed",
+    "check_delays",
+    "check_game",
+    "check_learner",
+]

@@ -1,0 +1,54 @@
+"""What all checks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from belated import catalog, delays, games
+from belated.errors import BelatedError
+from belated.forecasters import Forecaster
+from belated.protocols import Delays, Game, Learner
+
+
+class CheckFailed(BelatedError, AssertionError):
+    """A contract check found a fault."""
+
+
+def demand(truth: Any, message: str) -> None:
+    """Fail with the message unless it is true."""
+    if not truth:
+        raise CheckFailed(message)
+
+
+def allowed(learner: Learner) -> list[type[Forecaster]]:
+    """The forecasters that may play a learner."""
+    wanted = catalog.FORECASTERS.values()
+    return [f for f in wanted if learner.tolerates_delay or f is not catalog.FORECASTERS["direct"]]
+
+
+def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
+    """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between."""
+    table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
+    return games.RewardTable(np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table)), learner.feedback)
+
+
+def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
+    """What the learner is told about a round of an arena."""
+    row = game.table[round_]  # type: ignore[attr-defined]
+    return row if learner.feedback == "full" else row[action : action + 1]
+
+
+def laws(rounds: int) -> Iterator[tuple[Delays, int | None]]:
+    """Delay laws that together reach every path of the engine, each with an expiry or none."""
+    rng = np.random.default_rng(5)
+    mixed = rng.choice([0, 1, 3, 40, 400, delays.NEVER], size=rounds)
+    yield delays.Constant(0), None
+    yield delays.Constant(7), None
+    yield delays.Geometric(mean=20), None
+    yield delays.Trace(mixed), None
+    yield delays.Trace(mixed), 30
+    yield delays.Batched(10), None
+    yield delays.Lossy(delays.Uniform(0, 300), 0.1), 100

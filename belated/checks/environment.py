@@ -1,0 +1,177 @@
+"""The contracts of games and delay laws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from belated.catalog import to_data
+from belated.checks.contract import demand
+from belated.engine.play import play
+from belated.forecasters import Direct
+from belated.kernels.compile import kernel
+from belated.kernels.random import replication_key, seed_words
+from belated.learners import RoundRobin, Uniform
+from belated.protocols import NEVER, Delays, Game, Learner
+
+ROUNDS = 400
+
+
+def _key(seed: int = 0) -> tuple[np.uint64, np.uint64]:
+    low, high = replication_key(*seed_words(seed), 0)
+    return np.uint64(low), np.uint64(high)
+
+
+def _rounds(game: Game | Delays) -> int:
+    longest = game.longest()
+    return ROUNDS if longest is None else min(ROUNDS, longest)
+
+
+def _play_out(game: Game, actions: np.ndarray[Any, Any]) -> tuple[Any, Any, float]:
+    """Rewards, feedback and regret when these actions are played."""
+    outcome, regret = kernel(type(game).outcome), kernel(type(game).regret)
+    params, memory = game.params(), np.zeros(game.memory())
+    vector = np.zeros(game.actions if game.feedback == "full" else 1)
+    rewards, told = [], []
+    for t, action in enumerate(actions.tolist(), start=1):
+        rewards.append(float(outcome(params, memory, *_key(), t, action, vector)))
+        told.append(vector.copy())
+    return np.array(rewards), np.array(told), float(regret(params, memory))
+
+
+def rewards_are_in_range(game: Game) -> None:
+    """Rewards and feedback lie in [0, 1], and the feedback says what the reward was."""
+    n = _rounds(game)
+    actions = np.arange(n) % game.actions
+    rewards, told, regret = _play_out(game, actions)
+    demand(((rewards >= 0) & (rewards <= 1)).all(), f"rewards outside [0, 1]: {rewards.min()}..{rewards.max()}")
+    own = told[np.arange(n), actions] if game.feedback == "full" else told[:, 0]
+    demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
+    demand(np.isfinite(regret), f"regret is {regret}")
+
+
+def outcomes_ignore_play(game: Game) -> None:
+    """The reward of an action in a round is the same whatever was played before: the adversary is oblivious."""
+    n = _rounds(game)
+    rng = np.random.default_rng(1)
+    for action in range(game.actions):
+        steady, _, _ = _play_out(game, np.full(n, action))
+        mixed_actions = np.where(rng.random(n) < 0.5, action, rng.integers(game.actions, size=n))
+        mixed, _, _ = _play_out(game, mixed_actions)
+        same = mixed_actions == action
+        demand(np.array_equal(steady[same], mixed[same]), f"the rewards of action {action} depend on what was played")
+
+
+def same_law_for_all(game: Game) -> None:
+    """Compiled and Python runs of a learner that ignores feedback have the same regret."""
+    n = _rounds(game)
+
+    class Deaf(RoundRobin):
+        feedback = game.feedback
+
+    law = _NoDelay()
+    one, two = (
+        play(Direct(Deaf(game.actions)), game, law, rounds=n, replications=2, engine=e) for e in ("compiled", "python")
+    )
+    demand(np.array_equal(one.regret, two.regret), "compiled and Python differ in regret")
+
+
+class _NoDelay(Delays):
+    """Zero, without leaning on any law that might be the one under test."""
+
+    maximum = 0
+
+    def params(self) -> Any:
+        return np.zeros(1)
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        return _zero
+
+
+@kernel
+def _zero(params, k0, k1, round_, action):
+    return 0
+
+
+def is_plain_data(spec: Game | Delays) -> None:
+    """Equal to itself after a trip through JSON, and hashable."""
+    data = json.loads(json.dumps(to_data(spec)))
+    from belated.catalog import from_data
+
+    again = from_data("game" if isinstance(spec, Game) else "delays", data)
+    demand(again == spec and hash(again) == hash(spec), f"{spec!r} comes back from JSON as {again!r}")
+
+
+def delays_are_delays(law: Delays) -> None:
+    """Whole numbers, at least 0, at most the stated maximum."""
+    drawn = _draw(law)
+    demand((drawn >= 0).all(), f"a delay of {drawn.min()}")
+    if law.maximum is not None:
+        demand(drawn.max() <= law.maximum, f"a delay of {drawn.max()}, above the stated maximum {law.maximum}")
+
+
+def delays_ignore_actions_unless_they_say(law: Delays) -> None:
+    """A law that does not depend on the action gives every action the same delay; one that does is asked for each."""
+    if law.depends_on_action:
+        return
+    learners: tuple[Learner, ...] = (RoundRobin(2), Uniform(2))
+    from belated.games import Bernoulli
+
+    n = _rounds(law)
+    first, second = (
+        play(Direct(who), Bernoulli([0.5, 0.5]), law, rounds=n, record=True, engine="python").delays for who in learners
+    )
+    demand(np.array_equal(first, second), "delays differ with what is played")
+    other = play(Direct(learners[0]), Bernoulli([0.5, 0.5]), law, rounds=n, record=True).delays
+    demand(np.array_equal(first, other), "compiled and Python differ in delays")
+
+
+def mean_is_the_mean(law: Delays) -> None:
+    """The stated mean is that of the draws, within six standard errors (not for heavy tails)."""
+    if law.depends_on_action or not law.iid or law.mean is None:
+        return
+    drawn = _draw(law, 20_000)
+    if not np.isfinite(law.mean):
+        demand((drawn == NEVER).any(), "an infinite mean, and yet all feedback comes")
+        return
+    values = drawn.astype(float)
+    heavy = values.max() > 50 * (1 + law.mean)
+    error = 6 * values.std() / np.sqrt(len(values)) + 1e-9
+    demand(heavy or abs(values.mean() - law.mean) <= error, f"mean {law.mean} is stated, {values.mean():.4g} is drawn")
+
+
+def _draw(law: Delays, rounds: int = ROUNDS) -> np.ndarray[Any, np.dtype[np.int64]]:
+    delay, params = kernel(law.kernel), law.params()
+    longest = law.longest()
+    n = rounds if longest is None else min(rounds, longest)
+    return np.array([delay(params, *_key(), t, 0) for t in range(1, n + 1)], np.int64)
+
+
+GAME_CHECKS: tuple[Callable[[Game], None], ...] = (
+    is_plain_data,
+    rewards_are_in_range,
+    outcomes_ignore_play,
+    same_law_for_all,
+)
+DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (
+    is_plain_data,
+    delays_are_delays,
+    delays_ignore_actions_unless_they_say,
+    mean_is_the_mean,
+)
+
+
+def check_game(game: Game) -> None:
+    """All checks of a game."""
+    for check in GAME_CHECKS:
+        check(game)
+
+
+def check_delays(law: Delays) -> None:
+    """All checks of a delay law."""
+    for check in DELAY_CHECKS:
+        check(law)

@@ -1,0 +1,247 @@
+"""The contract of a learner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from belated import catalog, delays
+from belated.catalog import to_data
+from belated.checks.contract import CheckFailed, allowed, arena, demand, feedback_of, laws
+from belated.engine.play import play
+from belated.errors import Unsupported
+from belated.forecasters import BOLD, Direct, Forecaster
+from belated.forecasters.instance import Instance
+from belated.kernels.random import replication_key, seed_words
+from belated.protocols import Learner
+
+ROUNDS = 300
+#: What compiled and Python runs must agree in.
+COMPARED = ("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled")
+COMPARED += ("outstanding", "instances", "steps", "base_pulls")
+
+
+def _instance(learner: Learner, number: int = 0, seed: int = 0) -> Instance:
+    low, high = replication_key(*seed_words(seed), 0)
+    return Instance(learner, (np.uint64(low), np.uint64(high)), number)
+
+
+def _drive(instance: Instance, learner: Learner, game: Any, rounds: Iterable[int]) -> list[int]:
+    """Predict and update in turn on the given rounds; return the actions."""
+    actions = []
+    for t in rounds:
+        action, probability = instance.predict(None)
+        demand(0 <= action < learner.actions, f"round {t}: action {action} is outside 0..{learner.actions - 1}")
+        actions.append(action)
+        instance.update(None, action, probability, feedback_of(game, learner, t, action))
+    return actions
+
+
+def is_a_spec(learner: Learner) -> None:
+    """Equal, hashable, frozen, and the same after a trip through JSON."""
+    data = json.loads(json.dumps(to_data(learner)))
+    fields = {name: _tuples(value) for name, value in data.items() if name != "name"}
+    again = type(learner)(**fields)
+    demand(again == learner, f"{learner!r} comes back from JSON as {again!r}")
+    try:
+        demand(hash(again) == hash(learner), f"{learner!r} and its equal have different hashes")
+    except TypeError as error:
+        raise CheckFailed(f"{learner!r} cannot be hashed: {error}") from None
+    try:
+        learner.actions = 1
+    except AttributeError:
+        return
+    raise CheckFailed(f"{type(learner).__name__} can be changed after it was made")
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def predicts_honestly(learner: Learner) -> None:
+    """Actions in range, probabilities in (0, 1], and 1{a} / p averages to one for every action that is played."""
+    game = arena(learner, ROUNDS)
+    for rounds in (0, 40):
+        before = _instance(learner)
+        _drive(before, learner, game, range(rounds))
+        weight = np.zeros((2, learner.actions))
+        tries = 4000
+        for number in range(tries):
+            instance = _instance(learner, number)
+            instance.state[:] = before.state
+            action, probability = instance.predict(None)
+            demand(0 <= action < learner.actions, f"action {action} is outside 0..{learner.actions - 1}")
+            demand(0.0 < probability <= 1.0 + 1e-9, f"probability {probability} is outside (0, 1]")
+            weight[:, action] += 1.0 / probability, 1.0 / probability**2
+        mean = weight[0] / tries
+        error = np.sqrt(np.maximum(weight[1] / tries - mean**2, 0.0) / tries)
+        off = (weight[0] > 0) & (np.abs(mean - 1.0) > 6.0 * error + 0.02)
+        demand(
+            not off.any(),
+            f"after {rounds} rounds the stated probabilities do not fit the choices: "
+            f"1{{a}} / p averages to {mean.round(3).tolist()}, not 1",
+        )
+
+
+def keeps_all_in_its_state(learner: Learner) -> None:
+    """A copy of the state continues identically: nothing is kept elsewhere, nothing is drawn from elsewhere."""
+    game = arena(learner, ROUNDS)
+    first = _instance(learner)
+    _drive(first, learner, game, range(100))
+    second = _instance(learner)
+    second.state[:] = first.state
+    one, two = (_drive(i, learner, game, range(100, ROUNDS)) for i in (first, second))
+    demand(one == two, f"two copies of one state part ways in round {_first(one, two)}")
+    demand(first.state.tobytes() == second.state.tobytes(), "two copies of one state end in different states")
+
+
+def accepts_skipped_rounds(learner: Learner) -> None:
+    """Predict after predict is a cancelled round: still in range, still learning afterwards."""
+    game = arena(learner, ROUNDS)
+    instance = _instance(learner)
+    for t in range(ROUNDS):
+        _drive(instance, learner, game, [t] if t % 3 else [])
+        action, probability = instance.predict(None)
+        demand(
+            0 <= action < learner.actions and 0.0 < probability <= 1.0 + 1e-9,
+            f"after a skipped round it predicts action {action} with probability {probability}",
+        )
+
+
+def stays_finite(learner: Learner) -> None:
+    """No NaN in the state after extreme feedback."""
+    for value in (0.0, 1.0):
+        instance = _instance(learner)
+        told = np.full(learner.actions if learner.feedback == "full" else 1, value)
+        for _ in range(ROUNDS):
+            action, probability = instance.predict(None)
+            instance.update(None, action, probability, told)
+        for name in instance.state.dtype.names or ():
+            numbers = np.asarray(instance.state[name][0], float)
+            demand(not np.isnan(numbers).any(), f"state.{name} is NaN after {ROUNDS} feedbacks of {value}")
+
+
+def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
+    """At delay 0 every forecaster plays what the learner plays alone."""
+    game = arena(learner, ROUNDS)
+    alone = _drive(_instance(learner), learner, game, range(ROUNDS))
+    for forecaster in forecasters or allowed(learner):
+        played = play(forecaster(learner), game, delays.Constant(0), rounds=ROUNDS, record=True, engine="python")
+        assert played.actions is not None
+        under = played.actions[0].tolist()
+        demand(under == alone, f"{forecaster.__name__} at delay 0 leaves the base in round {_first(under, alone)}")
+
+
+def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int = 4) -> None:
+    """BOLD at constant delay d is d + 1 runs of the learner, taking turns."""
+    game = arena(learner, ROUNDS)
+    turns = delay + 1
+    expected = np.zeros(ROUNDS, int)
+    for number in range(turns):
+        rounds = range(number, ROUNDS, turns)
+        expected[number::turns] = _drive(_instance(learner, number), learner, game, rounds)
+    played = play(bold(learner), game, delays.Constant(delay), rounds=ROUNDS, record=True, engine="python")
+    assert played.actions is not None
+    got = played.actions[0].tolist()
+    demand(got == expected.tolist(), f"BOLD is not {turns} interleaved runs: round {_first(got, expected.tolist())}")
+
+
+def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
+    """The compiled loop and the Python form agree in every action, count and regret."""
+    game = arena(learner, ROUNDS)
+    for forecaster in forecasters or allowed(learner):
+        for law, expiry in laws(ROUNDS):
+            one, two = (
+                play(
+                    forecaster(learner), game, law, rounds=ROUNDS, replications=2, record=True, expiry=expiry, engine=e
+                )
+                for e in ("compiled", "python")
+            )
+            where = f"{forecaster.__name__}, {law!r}, expiry {expiry}"
+            for name in COMPARED:
+                same = np.array_equal(getattr(one, name), getattr(two, name))
+                demand(same, f"{where}: compiled and Python differ in {name}")
+
+
+def saved_continues(learner: Learner) -> None:
+    """A forecaster saved in the middle of things and restored continues identically."""
+    if catalog.LEARNERS.get(type(learner).__name__.lower()) is not type(learner):
+        return  # bytes can be read back only for learners that are entered in the catalog
+    game = arena(learner, ROUNDS)
+    for forecaster in allowed(learner):
+        one = forecaster(learner, seed=3)
+        _mix(one, learner, game, 0)
+        two = catalog.from_bytes(one.to_bytes())
+        demand(repr(two) == repr(one), f"{one!r} comes back as {two!r}")
+        same = _mix(one, learner, game, 1) == _mix(two, learner, game, 1)
+        demand(same and one.to_bytes() == two.to_bytes(), f"{one!r} does not continue identically after from_bytes")
+
+
+def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list[tuple[int, int]]:
+    """Some predictions, updates and cancellations in a random order; returns tickets and actions."""
+    rng = np.random.default_rng(seed)
+    seen = []
+    waiting = [(t, p.action) for t, p in forecaster._pending.items()]
+    for _ in range(120):
+        chance = rng.random()
+        if chance < 0.5 or not waiting:
+            decision = forecaster.predict()
+            seen.append((decision.ticket, decision.action))
+            waiting.append((decision.ticket, decision.action))
+            continue
+        ticket, action = waiting.pop(int(rng.integers(len(waiting))))
+        if chance < 0.9:
+            forecaster.update(ticket, feedback_of(game, learner, ticket % ROUNDS, action))
+        else:
+            forecaster.cancel(ticket)
+    return seen
+
+
+def is_refused_where_it_must(learner: Learner) -> None:
+    """A learner that does not tolerate delay is refused by Direct, and only such a one."""
+    try:
+        Direct(learner)
+    except Unsupported as error:
+        demand(not learner.tolerates_delay, f"Direct refuses {learner!r}: {error}")
+    else:
+        demand(learner.tolerates_delay, f"Direct accepts {learner!r}, which does not tolerate delay")
+
+
+def bound_is_a_bound(learner: Learner) -> None:
+    """f is nonnegative, nondecreasing and concave in n, where there is one."""
+    values = [learner.bound(n) for n in (1.0, 2.0, 3.0, 4.0)]
+    if None in values:
+        demand(all(v is None for v in values), "bound(n) is None for some n only")
+        return
+    f = np.array([learner.bound(float(n)) for n in range(1, 2000)], float)
+    steps = np.diff(f)
+    demand(f[0] >= 0 and (steps >= -1e-9).all(), "bound(n) is negative or falls")
+    demand((np.diff(steps) <= 1e-9).all(), "bound(n) is not concave")
+
+
+def _first(one: list[int], two: list[int]) -> int:
+    return next((t for t, (a, b) in enumerate(zip(one, two, strict=True), start=1) if a != b), 0)
+
+
+LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
+    is_a_spec,
+    predicts_honestly,
+    keeps_all_in_its_state,
+    accepts_skipped_rounds,
+    stays_finite,
+    no_delay_is_the_base,
+    bold_interleaves,
+    compiled_is_python,
+    saved_continues,
+    is_refused_where_it_must,
+    bound_is_a_bound,
+)
+
+
+def check_learner(learner: Learner) -> None:
+    """All of them."""
+    for check in LEARNER_CHECKS:
+        check(learner)

@@ -1,0 +1,1 @@
+"""Studies: what to simulate, as data, and what to make of it."""

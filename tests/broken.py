@@ -1,0 +1,276 @@
+"""One wrong object for each contract check: the check must fail on it, or it does not count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import belated as bl
+from belated.forecasters.instance import make_ask, make_tell
+from belated.kernels.compile import kernel
+from belated.kernels.random import uniform
+from belated.protocols import Delays, Game, Learner
+
+
+class Wrong(Learner):
+    """A small learner that its subclasses spoil: follows the reward of the last feedback."""
+
+    actions: int
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("last", "f8"), ("count", "i8")])
+
+    def params(self) -> dict[str, Any]:
+        return {"actions": self.actions, "hidden": np.zeros(1)}
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return state.predictions % params.actions, 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.last = feedback[0]
+
+
+@dataclass
+class Changeable(Wrong):
+    """Not frozen."""
+
+    actions: int
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True)
+class Boasts(Wrong):
+    """Draws at random and says probability one."""
+
+    actions: int
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return int(uniform(draw, 0) * params.actions), 1.0
+
+
+@dataclass(frozen=True)
+class OutOfRange(Wrong):
+    """Predicts action K now and then."""
+
+    actions: int
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return state.predictions % (params.actions + 1), 1.0
+
+
+@dataclass(frozen=True)
+class Hides(Wrong):
+    """Keeps a count in what should be constant."""
+
+    actions: int
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        params.hidden[0] += 1.0
+        return int(params.hidden[0]) % params.actions, 1.0
+
+
+@dataclass(frozen=True)
+class NeedsAnswers(Wrong):
+    """Loses its way when a round is skipped."""
+
+    actions: int
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        state.count += 1
+        return (0 if state.count == 1 else -1), 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.count = 0
+
+
+@dataclass(frozen=True)
+class Dissolves(Wrong):
+    """inf - inf once a reward of 1 has come."""
+
+    actions: int
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.last = math.inf * feedback[0] if feedback[0] > 0.0 else 0.0
+        state.last = state.last - state.last
+
+
+@dataclass(frozen=True)
+class Fragile(Wrong):
+    """Says that it tolerates no delay (and so must be refused by Direct)."""
+
+    actions: int
+    tolerates_delay = False
+
+
+@dataclass(frozen=True)
+class Convex(Wrong):
+    """A bound that grows faster and faster."""
+
+    actions: int
+
+    def bound(self, n: float) -> float:
+        return n * n
+
+
+class Tolerant(bl.Direct):
+    """A Direct that refuses nobody."""
+
+    def _check_learner(self, learner: Any) -> None:
+        pass
+
+
+class Skips(bl.Direct):
+    """Asks the learner twice for each prediction."""
+
+    def _choose(self, context: Any) -> tuple[int, int, float]:
+        self._ask(0, context)
+        return super()._choose(context)
+
+
+class Shares(bl.BOLD):
+    """All instances are one."""
+
+    def _new_instance(self) -> Any:
+        if not self._instances:
+            return super()._new_instance()
+        self._instances.append(self._instances[0])
+        return self._instances[0]
+
+
+class OtherKernels(bl.Direct):
+    """A compiled form that forgets every third feedback."""
+
+    @staticmethod
+    def kernels(predict: Any, update: Any) -> Any:
+        right = bl.Direct.kernels(predict, update)
+        tell = make_tell(update)
+        make_ask(predict)
+
+        def deliver(desk, params, pool, marks, slab, context, entry):
+            letter = slab[entry]
+            if letter.round % 3:
+                tell(params, pool[0], context, letter.round, letter.action, letter.probability, letter.feedback)
+            return False
+
+        return right._replace(deliver=kernel(deliver))
+
+
+class Forgets(bl.BOLD):
+    """Saves everything but the open tickets."""
+
+    def _arrays(self) -> dict[str, Any]:
+        arrays = super()._arrays()
+        return arrays | {name: arrays[name][:0] for name in ("tickets", "probabilities", "contexts")}
+
+
+@dataclass(frozen=True)
+class WrongGame(Game):
+    """A fair game for its subclasses to spoil."""
+
+    feedback = "bandit"
+    count: int = 2
+
+    @property
+    def actions(self) -> int:
+        return self.count
+
+    def params(self) -> Any:
+        return np.zeros(1)
+
+    def memory(self) -> int:
+        return 1
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = float((round_ + action) % 2)
+        return feedback[0]
+
+    @staticmethod
+    def regret(params, memory):
+        return memory[0]
+
+
+@dataclass(frozen=True)
+class Generous(WrongGame):
+    """Rewards of 2."""
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 2.0
+        return 2.0
+
+
+@dataclass(frozen=True)
+class Reacts(WrongGame):
+    """Pays an action only if it was not played before: not oblivious."""
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 1.0 if memory[0] != action else 0.0
+        memory[0] = action
+        return feedback[0]
+
+
+@dataclass(frozen=True)
+class Loses(WrongGame):
+    """Does not come back from JSON: a field that is not what it was given."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", self.count + 1)
+
+
+@dataclass(frozen=True)
+class WrongLaw(Delays):
+    """A fixed delay of one, for its subclasses to spoil."""
+
+    d: int = 1
+
+    def params(self) -> Any:
+        return np.zeros(1)
+
+    @property
+    def kernel(self) -> Any:
+        return one
+
+
+def one(params, k0, k1, round_, action):
+    return 1
+
+
+def negative(params, k0, k1, round_, action):
+    return -1
+
+
+def by_action(params, k0, k1, round_, action):
+    return action
+
+
+class Early(WrongLaw):
+    """Negative delays."""
+
+    @property
+    def kernel(self) -> Any:
+        return negative
+
+
+class TooLate(WrongLaw):
+    """Above its stated maximum."""
+
+    maximum = 0
+
+
+class Misstates(WrongLaw):
+    """A mean that is not its mean."""
+
+    mean = 3.0

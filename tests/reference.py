@@ -1,0 +1,344 @@
+"""A second implementation of the rules, slow and plain: lists, dictionaries and formulas, nothing shared with ours.
+
+Only the uniform numbers come from the library. Everything else is written from the paper and from the rules:
+feedback of round s comes at the end of round s + delay, in order of s; ties go to the action predicted fewest times;
+BOLD takes the lowest free instance; QPM-D consumes feedback when the next prediction is made.
+"""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+
+from belated.kernels.random import learner_draw, replication_key, seed_words, uniform
+
+NEVER = 2**63 - 1
+
+
+def key_of(seed, replication=0):
+    return tuple(np.uint64(word) for word in replication_key(*seed_words(seed), replication))
+
+
+# --- learners: predict() -> (action, probability); update(action, probability, feedback, number) ---
+
+
+class Base:
+    """What all learners share: how many predictions were made, and the numbers drawn for each of them."""
+
+    def __init__(self, actions, key, instance):
+        self.actions = actions
+        self.key = key
+        self.instance = instance
+        self.t = 0
+
+    def draw(self, i):
+        return float(uniform(learner_draw(*self.key, self.t, self.instance), i))
+
+    def predict(self):
+        self.t += 1
+        return self.choose()
+
+    def update(self, action, probability, feedback, number):
+        pass
+
+
+class RoundRobin(Base):
+    def choose(self):
+        return (self.t - 1) % self.actions, 1.0
+
+
+class Greedy(Base):
+    """The largest index; within 1e-9 of it the fewest predictions; then the lowest number."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.rewards = [[] for _ in range(self.actions)]
+        self.predicted = [0] * self.actions
+
+    def mean(self, i):
+        total = 0.0
+        for reward in self.rewards[i]:
+            total += reward
+        return total / len(self.rewards[i])
+
+    def greedy(self):
+        indices = [self.index(i) if self.rewards[i] else math.inf for i in range(self.actions)]
+        best = max(indices)
+        tied = [i for i in range(self.actions) if indices[i] == best or indices[i] >= best - 1e-9]
+        return min(tied, key=lambda i: (self.predicted[i], i))
+
+    def choose(self):
+        action = self.greedy()
+        self.predicted[action] += 1
+        return action, 1.0
+
+    def update(self, action, probability, feedback, number):
+        self.rewards[action].append(feedback)
+
+
+class UCB1(Greedy):
+    def index(self, i):
+        return self.mean(i) + math.sqrt(2 * math.log(self.t) / len(self.rewards[i]))
+
+
+def divergence(p, q):
+    first = p * math.log(p / q) if p > 0 else 0.0
+    second = (1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0
+    return first + second
+
+
+class KLUCB(Greedy):
+    c = 3.0
+
+    def index(self, i):
+        mean, s = self.mean(i), len(self.rewards[i])
+        level = math.log(self.t) + self.c * math.log(max(math.log(self.t), 1.0))
+        if mean >= 1:
+            return 1.0
+        low, high = mean, 1.0
+        while high - low > 1e-14 and low < (middle := (low + high) / 2) < high:
+            if s * divergence(mean, middle) <= level:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+class EpsilonGreedy(Greedy):
+    epsilon = 0.1
+
+    def index(self, i):
+        return self.mean(i)
+
+    def choose(self):
+        greedy = self.greedy()
+        explores = self.draw(0) < self.epsilon
+        action = math.floor(self.draw(1) * self.actions) if explores else greedy
+        self.predicted[action] += 1
+        return action, self.epsilon / self.actions + (1 - self.epsilon) * (action == greedy)
+
+
+class Sampling(Base):
+    """Draws from a distribution p over the actions with its first uniform number."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.losses = [0.0] * self.actions
+
+    def choose(self):
+        p = self.distribution()
+        u = self.draw(0)
+        below = 0.0
+        for action in range(self.actions):
+            below += p[action]
+            if u < below:
+                return action, p[action]
+        last = max(i for i in range(self.actions) if p[i] > 0)
+        return last, p[last]
+
+    def softmin(self, rate):
+        least = min(self.losses)
+        weights = [math.exp(-rate * (loss - least)) for loss in self.losses]
+        return [weight / math.fsum(weights) for weight in weights]
+
+
+class Exp3(Sampling):
+    def distribution(self):
+        return self.softmin(math.sqrt(math.log(self.actions) / (self.t * self.actions)))
+
+    def update(self, action, probability, feedback, number):
+        self.losses[action] += (1 - feedback) / probability
+
+
+class Exp3IX(Exp3):
+    def update(self, action, probability, feedback, number):
+        gamma = math.sqrt(math.log(self.actions) / (self.actions * number)) / 2
+        self.losses[action] += (1 - feedback) / (probability + gamma)
+
+
+class Hedge(Sampling):
+    def distribution(self):
+        return self.softmin(2 * math.sqrt(math.log(self.actions) / self.t))
+
+    def update(self, action, probability, feedback, number):
+        for i in range(self.actions):
+            self.losses[i] += 1 - feedback[i]
+
+
+class TsallisINF(Sampling):
+    def distribution(self):
+        rate = 2 / math.sqrt(self.t)
+        over = [loss - min(self.losses) for loss in self.losses]
+
+        def weights(x):
+            return [4 / (rate * (loss - x)) ** 2 for loss in over]
+
+        # The sum of weights grows with x: at least 1 at `high`, at most 1 at `low`.
+        low, high = -2 * math.sqrt(self.actions) / rate, -2 / rate
+        for _ in range(200):
+            middle = (low + high) / 2
+            if math.fsum(weights(middle)) < 1:
+                low = middle
+            else:
+                high = middle
+        total = math.fsum(weights(low))
+        return [weight / total for weight in weights(low)]
+
+    def update(self, action, probability, feedback, number):
+        self.losses[action] += (1 - feedback) / probability
+
+
+LEARNERS = {kind.__name__: kind for kind in (RoundRobin, UCB1, KLUCB, EpsilonGreedy, Exp3, Exp3IX, Hedge, TsallisINF)}
+
+
+# --- forecasters: predict() -> (ticket, action, probability); arrive(ticket, feedback); cancel(ticket) ---
+
+
+class Waiting:
+    """What all forecasters share. `make(i)` makes the i-th instance of the learner."""
+
+    def __init__(self, make):
+        self.make = make
+        self.bases = [make(0)]
+        self.actions = self.bases[0].actions
+        self.tickets = 0
+        self.open = {}
+        self.peak = 0
+        self.used = []
+
+    def predict(self):
+        self.peak = max(self.peak, len(self.open))
+        instance, action, probability = self.choose()
+        self.tickets += 1
+        number = self.bases[instance].t
+        self.open[self.tickets] = SimpleNamespace(
+            instance=instance, action=action, probability=probability, number=number
+        )
+        self.used.append(instance)
+        return self.tickets, action, probability
+
+    def arrive(self, ticket, feedback):
+        self.learn(self.open.pop(ticket), feedback)
+
+    def cancel(self, ticket):
+        del self.open[ticket]
+
+
+class Direct(Waiting):
+    def choose(self):
+        return 0, *self.bases[0].predict()
+
+    def learn(self, was, feedback):
+        self.bases[0].update(was.action, was.probability, feedback, was.number)
+
+
+class BOLD(Waiting):
+    def choose(self):
+        busy = {was.instance for was in self.open.values()}
+        instance = 0
+        while instance in busy:
+            instance += 1
+        if instance == len(self.bases):
+            self.bases.append(self.make(instance))
+        return instance, *self.bases[instance].predict()
+
+    def learn(self, was, feedback):
+        self.bases[was.instance].update(was.action, was.probability, feedback, was.number)
+
+
+class QPMD(Waiting):
+    def __init__(self, make):
+        super().__init__(make)
+        self.queues = {i: [] for i in range(self.actions)}
+        self.query = None
+        self.steps = 0
+        self.asked = [0] * self.actions
+
+    def ask(self):
+        self.query = self.bases[0].predict()
+        self.steps += 1
+        self.asked[self.query[0]] += 1
+
+    def choose(self):
+        if self.query is None:
+            self.ask()
+        while self.queues[self.query[0]]:
+            feedback = self.queues[self.query[0]].pop(0)
+            self.bases[0].update(*self.query, feedback, self.bases[0].t)
+            self.ask()
+        return 0, *self.query
+
+    def learn(self, was, feedback):
+        self.queues[was.action].append(feedback)
+
+
+FORECASTERS = {kind.__name__: kind for kind in (Direct, BOLD, QPMD)}
+
+
+# --- the protocol ---
+
+
+def simulate(forecaster, learner, table, taus, *, seed=0, replication=0, expiry=NEVER, full=False, options=None):
+    """Play all rows of a table of rewards; `taus` is a vector of delays, or rounds x actions.
+
+    `forecaster` and `learner` are names. Counts are taken by their definitions, each from scratch.
+    """
+    rounds, actions = np.shape(table)
+    key = key_of(seed, replication)
+
+    def make(instance):
+        made = LEARNERS[learner](actions, key, instance)
+        vars(made).update(options or {})
+        return made
+
+    player = FORECASTERS[forecaster](make)
+    ends = {}  # round -> the round at whose end it is no longer outstanding
+    answers = {}  # round -> whether feedback comes then
+    arrivals = {}  # round -> what ends with it
+    played, probabilities, regret = [], [], []
+    totals, earned = [0.0] * actions, 0.0
+    for t in range(1, rounds + 1):
+        ticket, action, probability = player.predict()
+        assert ticket == t
+        played.append(action)
+        probabilities.append(probability)
+        rewards = [float(reward) for reward in table[t - 1]]
+        tau = int(taus[t - 1][action]) if np.ndim(taus) == 2 else int(taus[t - 1])
+        wait = min(tau, expiry)
+        ends[t] = t + wait if wait < NEVER else math.inf
+        answers[t] = tau <= expiry and tau < NEVER
+        arrivals.setdefault(ends[t], []).append((t, rewards if full else rewards[action]))
+        for s, feedback in sorted(arrivals.get(t, []), key=lambda arrival: arrival[0]):
+            if answers[s]:
+                player.arrive(s, feedback)
+            else:
+                player.cancel(s)
+        for i in range(actions):
+            totals[i] += rewards[i]
+        earned += rewards[action]
+        regret.append(max(totals) - earned)
+
+    def outstanding(t, of=range(actions)):
+        return sum(ends[s] >= t and played[s - 1] in of for s in range(1, t))
+
+    def count(i, condition):
+        return sum(condition(s) for s in range(1, rounds + 1) if played[s - 1] == i)
+
+    every = range(1, rounds + 1)
+    gone = [count(i, lambda s: ends[s] <= rounds) for i in range(actions)]
+    observed = [count(i, lambda s: ends[s] <= rounds and answers[s]) for i in range(actions)]
+    return SimpleNamespace(
+        actions=played,
+        probabilities=probabilities,
+        used=player.used,
+        regret=regret,
+        pulls=[played.count(i) for i in range(actions)],
+        observed=observed,
+        cancelled=[gone[i] - observed[i] for i in range(actions)],
+        peak=max(outstanding(t) for t in every),
+        peaks=[max(outstanding(t, (i,)) for t in every) for i in range(actions)],
+        outstanding=outstanding(rounds + 1),
+        instances=len(player.bases),
+        steps=getattr(player, "steps", 0),
+        base_pulls=getattr(player, "asked", [0] * actions),
+    )

@@ -1,0 +1,141 @@
+"""The contract holds for everything in the catalog, and every check fails on its broken twin."""
+
+from __future__ import annotations
+
+import pytest
+
+import belated as bl
+from belated import checks, delays, games
+from belated.checks import CheckFailed, environment, learner
+from tests import broken
+
+LEARNERS = [make(actions=3) for make in bl.catalog.LEARNERS.values()]
+LAWS = games.laws
+GAMES = [
+    games.Bernoulli([0.2, 0.5, 0.9]),
+    games.Bernoulli([0.2, 0.5, 0.9], "full"),
+    games.Arms([LAWS.Bernoulli(0.3), LAWS.Beta(2, 3), LAWS.Uniform(0.2, 0.6), LAWS.TruncatedNormal(0.5, 0.2)]),
+    games.Arms([LAWS.Beta(0.5, 0.5), LAWS.TruncatedNormal(1.0, 2.0)], "full"),
+    games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20),
+    games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, "full"),
+    games.RandomWalk(3),
+    games.Switching(3),
+    games.Block(3, 5),
+    games.Replaced(3, 0.05, 4, 4),
+]
+DELAYS = [
+    delays.Constant(3),
+    delays.Uniform(2, 9),
+    delays.Geometric(mean=7.5),
+    delays.Poisson(mean=2),
+    delays.Poisson(mean=300),
+    delays.Pareto(mean=20, alpha=1.5),
+    delays.Empirical([0, 1, 1, 30]),
+    delays.Trace([0, 5, delays.NEVER, 2] * 30),
+    delays.Trace([[0, 5], [delays.NEVER, 2]] * 30),
+    delays.PerAction([delays.Constant(1), delays.Lossy(delays.Geometric(mean=4), 0.3)]),
+    delays.Batched(6),
+    delays.Lossy(delays.Poisson(mean=3), 0.2),
+]
+
+
+def test_every_entry_of_the_catalog_is_checked():
+    assert {type(x).__name__.lower() for x in LEARNERS} == set(bl.catalog.LEARNERS)
+    assert {type(x).__name__.lower() for x in GAMES} == set(bl.catalog.GAMES)
+    assert {type(x).__name__.lower() for x in DELAYS} == set(bl.catalog.DELAYS)
+
+
+@pytest.mark.parametrize("check", checks.LEARNER_CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("spec", LEARNERS, ids=repr)
+def test_learner(spec, check):
+    check(spec)
+
+
+@pytest.mark.parametrize("check", checks.GAME_CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("game", GAMES, ids=lambda g: f"{type(g).__name__}-{g.feedback}")
+def test_game(game, check):
+    check(game)
+
+
+@pytest.mark.parametrize("check", checks.DELAY_CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("law", DELAYS, ids=lambda d: type(d).__name__)
+def test_delays(law, check):
+    check(law)
+
+
+@pytest.mark.parametrize("spec", [cls(actions=k) for k in (1, 2, 7) for cls in bl.catalog.LEARNERS.values()], ids=repr)
+def test_learner_with_other_numbers_of_actions(spec):
+    """One K is compiled per learner; the others are checked in Python."""
+    for check in (learner.is_a_spec, learner.accepts_skipped_rounds, learner.no_delay_is_the_base):
+        check(spec)
+
+
+BROKEN = [
+    (learner.is_a_spec, broken.Changeable(3), {}),
+    (learner.predicts_honestly, broken.Boasts(3), {}),
+    (learner.predicts_honestly, broken.OutOfRange(3), {}),
+    (learner.keeps_all_in_its_state, broken.Hides(3), {}),
+    (learner.accepts_skipped_rounds, broken.NeedsAnswers(3), {}),
+    (learner.stays_finite, broken.Dissolves(3), {}),
+    (learner.no_delay_is_the_base, bl.UCB1(3), {"forecasters": [broken.Skips]}),
+    (learner.bold_interleaves, bl.UCB1(3), {"bold": broken.Shares}),
+    (learner.compiled_is_python, bl.UCB1(3), {"forecasters": [broken.OtherKernels]}),
+    (learner.bound_is_a_bound, broken.Convex(3), {}),
+    (environment.rewards_are_in_range, broken.Generous(), {}),
+    (environment.outcomes_ignore_play, broken.Reacts(), {}),
+    (environment.delays_are_delays, broken.Early(), {}),
+    (environment.delays_are_delays, broken.TooLate(), {}),
+    (environment.mean_is_the_mean, broken.Misstates(), {}),
+]
+
+
+@pytest.mark.parametrize(("check", "wrong", "options"), BROKEN, ids=lambda x: getattr(x, "__name__", None))
+def test_check_fails_on_its_broken_twin(check, wrong, options):
+    with pytest.raises(CheckFailed):
+        check(wrong, **options)
+
+
+def test_saved_continues_fails_when_tickets_are_forgotten(monkeypatch):
+    monkeypatch.setitem(bl.catalog.FORECASTERS, "bold", broken.Forgets)
+    monkeypatch.setitem(bl.catalog.TABLES["forecaster"], "forgets", broken.Forgets)
+    with pytest.raises(CheckFailed):
+        learner.saved_continues(bl.UCB1(3))
+
+
+def test_refusal_check_fails_when_direct_refuses_nobody(monkeypatch):
+    learner.is_refused_where_it_must(broken.Fragile(3))
+    monkeypatch.setattr(learner, "Direct", broken.Tolerant)
+    with pytest.raises(CheckFailed):
+        learner.is_refused_where_it_must(broken.Fragile(3))
+
+
+def test_plain_data_check_fails_on_a_game_that_changes_its_fields(monkeypatch):
+    monkeypatch.setitem(bl.catalog.GAMES, "loses", broken.Loses)
+    with pytest.raises(CheckFailed):
+        environment.is_plain_data(broken.Loses())
+
+
+def test_engine_check_fails_on_a_game_with_two_faces(monkeypatch):
+    seen = []
+
+    def play(*args, engine, **options):
+        seen.append(engine)
+        return bl.play(*args, engine=engine, **options | {"seed": len(seen)})
+
+    monkeypatch.setattr(environment, "play", play)
+    with pytest.raises(CheckFailed):
+        environment.same_law_for_all(games.Switching(3))
+    with pytest.raises(CheckFailed):
+        environment.delays_ignore_actions_unless_they_say(delays.Geometric(mean=9))
+
+
+def test_every_check_has_a_broken_twin():
+    shown = {check.__name__ for check, _, _ in BROKEN} | {
+        "saved_continues",
+        "is_refused_where_it_must",
+        "is_plain_data",
+        "same_law_for_all",
+        "delays_ignore_actions_unless_they_say",
+    }
+    everything = (*checks.LEARNER_CHECKS, *checks.GAME_CHECKS, *checks.DELAY_CHECKS)
+    assert {check.__name__ for check in everything} == shown

@@ -1,0 +1,89 @@
+"""The cache of compiled code: a second process hits, a changed callee misses, and doing without it works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+from belated.kernels.compile import COMPILED, identity, kernel
+
+PROGRAM = """
+    import sys, time
+    sys.path.insert(0, {folder!r})
+    import {module} as m
+    from belated.kernels.compile import DiskCache
+    missed = []
+    save = DiskCache.save_overload
+    DiskCache.save_overload = lambda self, sig, data: (missed.append(self._name), save(self, sig, data))
+    print(m.outer(2.0), len(missed))
+"""
+SOURCE = """
+    from belated.kernels.compile import kernel, routine
+    SHIFT = {shift}
+
+    @routine
+    def inner(x):
+        return x * {factor} + SHIFT
+
+    def build(f):
+        def outer(x):
+            return f(x) + 1.0
+        return kernel(outer)
+
+    outer = build(inner)
+"""
+
+
+def run(tmp_path, module="changing", cache="cache", **values):
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(SOURCE.format(**values)))
+    program = textwrap.dedent(PROGRAM.format(folder=str(tmp_path), module=module))
+    environment = os.environ | {"BELATED_CACHE_DIR": str(tmp_path / cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    ).stdout.split()
+    return float(found[0]), int(found[1])
+
+
+def test_second_process_hits_and_a_changed_callee_or_constant_misses(tmp_path):
+    value, missed = run(tmp_path, factor=3.0, shift=0.0)
+    assert value == 7.0 and missed >= 1
+    assert run(tmp_path, factor=3.0, shift=0.0) == (7.0, 0)
+    value, missed = run(tmp_path, factor=5.0, shift=0.0)
+    assert value == 11.0 and missed >= 1
+    value, missed = run(tmp_path, factor=5.0, shift=2.0)
+    assert value == 13.0 and missed >= 1
+    assert run(tmp_path, factor=3.0, shift=0.0) == (7.0, 0)
+
+
+def test_damaged_cache_is_a_miss(tmp_path):
+    run(tmp_path, factor=3.0, shift=0.0)
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    value, missed = run(tmp_path, factor=3.0, shift=0.0)
+    assert value == 7.0 and missed >= 1
+
+
+def test_without_a_writable_directory_it_compiles_all_the_same(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    assert run(tmp_path, cache="file/below", factor=3.0, shift=0.0)[0] == 7.0
+
+
+def test_same_function_gives_the_same_kernel():
+    def f(x):
+        return x + 1
+
+    assert kernel(f) is kernel(f)
+    assert kernel(f)(1) == 2
+    if COMPILED:
+        assert len(identity(kernel(f))) == 64
+
+
+def test_kernels_without_source_are_compiled_without_cache():
+    space = {}
+    exec("def nameless(x):\n    return x * 2.0", space)
+    compiled = kernel(space["nameless"])
+    assert compiled(4.0) == 8.0
+    if COMPILED:
+        assert identity(compiled) is None
