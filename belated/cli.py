@@ -54,26 +54,25 @@ def paper(
     except (BelatedError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    console.print(_rich_table(frame.rows(named=True)))
+    for problem in frame["problem"].unique(maintain_order=True):
+        console.print(_rich_table(problem, frame.filter(frame["problem"] == problem).rows(named=True)))
     decisions = sum(r.rounds * r.replications for _, r in played)
     seconds = sum(r.seconds for _, r in played)
     console.print(f"{decisions:,} decisions in {seconds:.1f} s; figure and numbers in {out}")
 
 
-def _rich_table(rows: list[dict[str, Any]]) -> Any:
+def _rich_table(problem: str, rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    shown = Table(title="regret under constant delay")
-    for name in ("forecaster", "problem"):
-        shown.add_column(name)
+    shown = Table(title=f"regret under constant delay: {problem}", title_justify="left")
+    shown.add_column("forecaster", no_wrap=True)
     for name in ("delay", "regret", "G*", "bound"):
         shown.add_column(name, justify="right")
     shown.add_column("verdict")
-    for row in sorted(rows, key=lambda r: (r["problem"], r["forecaster"], r["delay"])):
+    for row in sorted(rows, key=lambda r: (r["forecaster"], r["delay"])):
         bound = "-" if row["bound"] is None else f"{row['bound']:.0f}"
         regret = f"{row['regret']:.1f} ± {1.96 * row['standard error']:.1f}"
-        names = (row["forecaster"], row["problem"], str(row["delay"]))
-        shown.add_row(*names, regret, f"{row['peak']:.0f}", bound, row["verdict"])
+        shown.add_row(row["forecaster"], str(row["delay"]), regret, f"{row['peak']:.0f}", bound, row["verdict"])
     return shown
 
 

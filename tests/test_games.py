@@ -232,8 +232,9 @@ def test_switching_changes_its_best_action():
 
 def test_switching_pays_good_and_bad():
     game = Switching(6, probability=0, good=0.8, bad=0.3, feedback="full")
-    means = np.mean([feedback for _, feedback in Run(game).play([0] * 8000)], axis=0)
-    assert np.sort(means) == pytest.approx([0.3] * 5 + [0.8], abs=0.03)
+    table = np.array([feedback for _, feedback in Run(game).play([0] * 8000)])
+    assert np.sort(table.mean(axis=0)) == pytest.approx([0.3] * 5 + [0.8], abs=0.03)
+    assert np.abs(np.corrcoef(table.T) - np.eye(6)).max() < 4 / math.sqrt(8000)
     always = Switching(2, probability=1, good=1, bad=0, feedback="full")
     best = [int(feedback[1]) for _, feedback in Run(always).play([0] * 50)]
     assert np.all(np.diff(best) != 0)
@@ -259,7 +260,10 @@ def test_nobody_escapes_the_block_adversary():
 
 def test_arms_are_replaced_one_at_a_time():
     run = Run(Replaced(5, probability=0.2, a=2, b=3))
-    means = np.array([run.memory[3:].copy() for _ in run.play([0] * 8000)])
+    states = np.array([run.memory.copy() for _ in run.play([0] * 8000)])
+    means = states[:, 3:]
+    assert np.array_equal(states[:, 2], means.max(axis=1))
+    assert np.diff(states[:, 0]) == pytest.approx((means.max(axis=1) - means[:, 0])[1:])
     changed = np.diff(means, axis=0) != 0
     assert np.all(changed.sum(axis=1) <= 1)
     assert stats.binomtest(int(changed.sum()), 7999, 0.2).pvalue > LEVEL

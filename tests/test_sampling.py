@@ -13,6 +13,7 @@ import pytest
 from scipy import special, stats
 
 from belated.kernels import sampling
+from belated.kernels.compile import COMPILED, kernel
 from belated.kernels.random import block, normal, uniform
 
 LEVEL = 1e-4
@@ -25,6 +26,57 @@ def draw_of(number, key=11):
 
 def sample(sampler, *numbers, count=COUNT, index=0):
     return np.array([sampler(draw_of(i), index, *numbers)[0] for i in range(count)])
+
+
+def many(sampler, numbers, count):
+    """A kernel that averages what a sampler gives less the centre, and the square of that."""
+    if len(numbers) == 1:
+
+        def one(draw, a, b):
+            return sampler(draw, 0, a)
+
+    else:
+
+        def one(draw, a, b):
+            return sampler(draw, 0, a, b)
+
+    one = kernel(one)
+
+    def average(k0, k1, stream, a, b, centre):
+        total = 0.0
+        squares = 0.0
+        for i in range(count):
+            value, _index = one((k0, k1, np.uint64(i), stream, stream), a, b)
+            total += value - centre
+            squares += (value - centre) ** 2
+        return total / count, squares / count
+
+    return kernel(average)
+
+
+@pytest.mark.skipif(not COMPILED, reason="too many draws for plain Python")
+@pytest.mark.parametrize(
+    "sampler, numbers, law",
+    [
+        (sampling.gamma, (0.5,), stats.gamma(0.5)),
+        (sampling.gamma, (1.0,), stats.gamma(1)),
+        (sampling.gamma, (3.0,), stats.gamma(3)),
+        (sampling.beta, (0.5, 2.0), stats.beta(0.5, 2)),
+        (sampling.truncated_normal, (0.2, 0.3), stats.truncnorm(-2 / 3, 8 / 3, 0.2, 0.3)),
+        (sampling.truncated_normal, (0.2, 0.5), stats.truncnorm(-0.4, 1.6, 0.2, 0.5)),
+        (sampling.poisson, (5.0,), stats.poisson(5)),
+        (sampling.poisson, (10.0,), stats.poisson(10)),
+        (sampling.poisson, (123.0,), stats.poisson(123)),
+        (sampling.geometric, (-0.25,), stats.geom(-math.expm1(-0.25), loc=-1)),
+    ],
+)
+def test_moments_of_many_draws(sampler, numbers, law):
+    count = 2_000_000
+    mean, variance, kurtosis = (float(m) for m in law.stats("mvk"))
+    average = many(sampler, numbers, count)
+    off, square = average(np.uint64(1), np.uint64(2), np.uint64(9), numbers[0], numbers[-1], mean)
+    assert abs(off) < 4 * math.sqrt(variance / count)
+    assert abs(square - variance) < 4 * variance * math.sqrt((kurtosis + 2) / count)
 
 
 def fits(values, law):

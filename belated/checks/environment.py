@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from belated.catalog import to_data
+from belated.catalog import from_data, to_data
 from belated.checks.contract import demand
 from belated.engine.play import play
 from belated.forecasters import Direct
+from belated.games import Bernoulli
 from belated.kernels.compile import kernel
 from belated.kernels.random import replication_key, seed_words
 from belated.learners import RoundRobin, Uniform
@@ -89,7 +90,7 @@ class _NoDelay(Delays):
 
     @property
     def kernel(self) -> Callable[..., Any]:
-        return _zero
+        return _zero  # type: ignore[no-any-return]
 
 
 @kernel
@@ -100,8 +101,6 @@ def _zero(params, k0, k1, round_, action):
 def is_plain_data(spec: Game | Delays) -> None:
     """Equal to itself after a trip through JSON, and hashable."""
     data = json.loads(json.dumps(to_data(spec)))
-    from belated.catalog import from_data
-
     again = from_data("game" if isinstance(spec, Game) else "delays", data)
     demand(again == spec and hash(again) == hash(spec), f"{spec!r} comes back from JSON as {again!r}")
 
@@ -119,15 +118,14 @@ def delays_ignore_actions_unless_they_say(law: Delays) -> None:
     if law.depends_on_action:
         return
     learners: tuple[Learner, ...] = (RoundRobin(2), Uniform(2))
-    from belated.games import Bernoulli
-
     n = _rounds(law)
-    first, second = (
-        play(Direct(who), Bernoulli([0.5, 0.5]), law, rounds=n, record=True, engine="python").delays for who in learners
-    )
+
+    def met(who: Learner, engine: str) -> Any:
+        return play(Direct(who), Bernoulli([0.5, 0.5]), law, rounds=n, record=True, engine=engine).delays
+
+    first, second = (met(who, "python") for who in learners)
     demand(np.array_equal(first, second), "delays differ with what is played")
-    other = play(Direct(learners[0]), Bernoulli([0.5, 0.5]), law, rounds=n, record=True).delays
-    demand(np.array_equal(first, other), "compiled and Python differ in delays")
+    demand(np.array_equal(first, met(learners[0], "compiled")), "compiled and Python differ in delays")
 
 
 def mean_is_the_mean(law: Delays) -> None:

@@ -20,8 +20,10 @@ from belated.protocols import Learner
 
 ROUNDS = 300
 #: What compiled and Python runs must agree in.
-COMPARED = ("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled")
-COMPARED += ("outstanding", "instances", "steps", "base_pulls")
+COMPARED = (
+    *("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled"),
+    *("outstanding", "instances", "steps", "base_pulls"),
+)
 
 
 def _instance(learner: Learner, number: int = 0, seed: int = 0) -> Instance:

@@ -4,7 +4,7 @@ The loop is compiled for a learner and a forecaster. It is resumable: all its st
 it returns after a budget of rounds or with a reason. Python then grows what is full, shows progress or stops, and
 calls again. One round, in the order of the paper's protocol:
 
-    count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due at the end of the round
+    count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due by now
 """
 
 from __future__ import annotations

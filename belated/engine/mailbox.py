@@ -18,8 +18,8 @@ from belated.kernels.states import Records, records
 
 def entry_dtype(feedback: int) -> np.dtype[Any]:
     """One pending feedback; `feedback` numbers long."""
-    fields = [("due", "i8"), ("round", "i8"), ("probability", "f8"), ("feedback", "f8", (feedback,))]
-    fields += [("action", "i4"), ("instance", "i4"), ("next", "i4"), ("cancelled", "i4")]  # type: ignore[list-item]
+    fields: list[Any] = [("due", "i8"), ("round", "i8"), ("probability", "f8"), ("feedback", "f8", (feedback,))]
+    fields += [("action", "i4"), ("instance", "i4"), ("next", "i4"), ("cancelled", "i4")]
     return np.dtype(fields, align=True)
 
 

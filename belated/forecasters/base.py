@@ -69,10 +69,10 @@ class Forecaster(ABC):
     summary: ClassVar[str]
 
     def __init__(self, learner: Learner | Callable[[], PlainLearner], *, seed: int | None = None) -> None:
-        if isinstance(learner, type) or not (isinstance(learner, Learner) or callable(learner)):
-            raise InvalidArgument(
-                f"learner must be a spec such as UCB1(actions=3) or a function that makes a plain learner, got {learner!r}"
-            )
+        forgotten = isinstance(learner, type) and issubclass(learner, Learner)
+        if forgotten or not (isinstance(learner, Learner) or callable(learner)):
+            wanted = "a spec such as UCB1(actions=3), or a function without arguments that makes a plain learner"
+            raise InvalidArgument(f"learner must be {wanted}, got {learner!r}")
         self.learner = learner
         self.seed = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         self._lock = threading.RLock()

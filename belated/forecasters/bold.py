@@ -85,7 +85,7 @@ class BOLD(Forecaster):
         def release(desk, marks, instance):
             give_back(desk, marks, instance)
 
-        return Kernels(*map(kernel, (begin, choose, deliver, release)), grows=True)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=True)
 
 
 #: Instances a word of marks stands for: as many bits as a float counts exactly.

@@ -64,4 +64,4 @@ class Direct(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(*map(kernel, (begin, choose, deliver, release)), grows=False)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=False)

@@ -151,4 +151,4 @@ class QPMD(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(*map(kernel, (begin, choose, deliver, release)), grows=False)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=False)

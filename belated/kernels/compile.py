@@ -34,7 +34,7 @@ from numba.core.serialize import dumps
 log = logging.getLogger("belated")
 
 #: True when kernels are compiled; False when `NUMBA_DISABLE_JIT` keeps them plain Python.
-COMPILED = not config.DISABLE_JIT
+COMPILED = not getattr(config, "DISABLE_JIT", 0)
 
 _kernels: dict[FunctionType, Any] = {}
 _pointers: dict[tuple[str, str], Any] = {}
@@ -58,7 +58,7 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
     if not COMPILED or not isinstance(function, FunctionType):
         return function
     if function not in _kernels:
-        dispatcher = numba.njit(nogil=True, error_model="numpy", inline="always" if inline else "never")(function)
+        dispatcher: Any = numba.njit(nogil=True, error_model="numpy", inline="always" if inline else "never")(function)
         digest = _digest(function, inline)
         if digest is not None:
             dispatcher._belated_identity = digest
@@ -91,7 +91,7 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
     from numba.core.ccallback import CFunc
 
     options = {"nopython": True, "nogil": True, "error_model": "numpy"}
-    carrier = CFunc(compiled.py_func, (signature.args, signature.return_type), locals={}, options=options)
+    carrier: Any = CFunc(compiled.py_func, (signature.args, signature.return_type), locals={}, options=options)
     if digest is not None:
         carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", digest)
     carrier.compile()
@@ -172,7 +172,7 @@ def cache_directory() -> Path | None:
     return base if os.access(base, os.W_OK) else None
 
 
-class DiskCache(_Cache):  # type: ignore[misc]
+class DiskCache(_Cache):
     """One file for each (identity, signature, processor), written whole or not at all."""
 
     def __init__(self, name: str, digest: str) -> None:

@@ -46,32 +46,29 @@ def _generator(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     return target.return_type(types.int64, *arguments), generate
 
 
-if COMPILED:
+def _outcome(typing_context, address, params, memory, k0, k1, round_, action, feedback):
+    return _generator(OUTCOME_SIGNATURE, (params, memory, k0, k1, round_, action, feedback))
 
-    @intrinsic
-    def call_outcome(typing_context, address, params, memory, k0, k1, round_, action, feedback):  # type: ignore[no-untyped-def]
-        """Call a game's `outcome` through its address."""
-        return _generator(OUTCOME_SIGNATURE, (params, memory, k0, k1, round_, action, feedback))
 
-    @intrinsic
-    def call_regret(typing_context, address, params, memory):  # type: ignore[no-untyped-def]
-        """Call a game's `regret` through its address."""
-        return _generator(REGRET_SIGNATURE, (params, memory))
+def _regret(typing_context, address, params, memory):
+    return _generator(REGRET_SIGNATURE, (params, memory))
 
-    @intrinsic
-    def call_law(typing_context, address, params, k0, k1, first, action, count, delays):  # type: ignore[no-untyped-def]
-        """Call a delay law, made ready by `law_filler`, through its address."""
-        return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
 
-    for _call in (call_outcome, call_regret, call_law):
-        _call._belated_identity = hashlib.sha256(inspect.getsource(_generator).encode()).hexdigest()
-else:
+def _law(typing_context, address, params, k0, k1, first, action, count, delays):
+    return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
 
-    def _call(function, *arguments):  # type: ignore[no-untyped-def]
-        """In plain Python an address is the function itself."""
-        return function(*arguments)
 
-    call_outcome = call_regret = call_law = _call
+def _caller(typing: Any) -> Any:
+    """The function that calls an address; in plain Python an address is the function itself."""
+    if not COMPILED:
+        return lambda function, *arguments: function(*arguments)
+    call: Any = intrinsic(typing)
+    call._belated_identity = hashlib.sha256(inspect.getsource(_generator).encode()).hexdigest()
+    return call
+
+
+#: Call a game's `outcome`, a game's `regret`, or a law made ready by `law_filler`, through its address.
+call_outcome, call_regret, call_law = _caller(_outcome), _caller(_regret), _caller(_law)
 
 
 @cache

@@ -14,7 +14,7 @@ from belated.protocols import Learner
 Records = NDArray[Any]
 
 #: What belated keeps at the head of every state.
-HEAD = [("predictions", "i8"), ("answering", "i8")]
+HEAD: list[Any] = [("predictions", "i8"), ("answering", "i8")]
 
 
 def state_dtype(learner: Learner) -> np.dtype[Any]:
@@ -78,7 +78,7 @@ def blank(learner: Learner) -> Records:
 def params(learner: Learner) -> Records:
     """The learner's constants as one record."""
     values = {name: np.asarray(value) for name, value in learner.params().items()}
-    fields = [(name, _number(value.dtype), value.shape) for name, value in values.items()]
+    fields: list[Any] = [(name, _number(value.dtype), value.shape) for name, value in values.items()]
     pool = records(np.dtype(fields or [("nothing", "i8")], align=True), 1)
     for name, value in values.items():
         pool[name] = value

@@ -41,8 +41,8 @@ def cells() -> list[Cell]:
     for delay in DELAYS:
         law = delays.Constant(delay)
         chosen += [Cell("Bernoulli arms", f, games.Bernoulli(MEANS), law, delay) for f in stochastic]
-        switching = games.Switching(k, 0.001, feedback="bandit")
-        chosen.append(Cell("switching adversary", BOLD(Exp3(k)), switching, law, delay))
+        walk = games.RandomWalk(k, feedback="bandit")
+        chosen.append(Cell("random-walk adversary", BOLD(Exp3(k)), walk, law, delay))
     return chosen
 
 
