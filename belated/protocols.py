@@ -17,7 +17,7 @@ exceptions or global randomness. One source serves plain Python, the compiled si
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -126,8 +126,10 @@ class Game(ABC):
     """
 
     feedback: Feedback
-    #: True when rewards are i.i.d. draws with the means of `means()`.
+    #: True when rewards are i.i.d. draws.
     stochastic: ClassVar[bool] = False
+    #: Then, the expected reward of each action.
+    means: Sequence[float] | None = None
 
     @property
     @abstractmethod
@@ -151,10 +153,6 @@ class Game(ABC):
     @abstractmethod
     def regret(params: Any, memory: Any) -> float:
         """Kernel: the regret of all rounds so far, from the account in `memory`."""
-
-    def means(self) -> Floats | None:
-        """The expected reward of each action, where there is one."""
-        return None
 
     def longest(self) -> int | None:
         """How many rounds the game has; None if it never ends."""

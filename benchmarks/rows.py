@@ -149,9 +149,7 @@ def figure(value: float | None, kind: Kind, *, target: bool = False) -> str:
         return "-"
     if kind is Kind.FASTER:
         return f"{value:,.2f}x" if value < 10 else f"{value:,.0f}x"
-    text = {Kind.SLOWER: f"{value:.2f}x", Kind.SECONDS: f"{value:.2f} s", Kind.GROWTH: f"{value:.1f} MB"}[
-        kind
-    ]
+    text = {Kind.SLOWER: f"{value:.2f}x", Kind.SECONDS: f"{value:.2f} s", Kind.GROWTH: f"{value:.1f} MB"}[kind]
     return f"<= {text}" if target else f"{text} slower" if kind is Kind.SLOWER else text
 
 

@@ -137,9 +137,7 @@ def save(rows: list[Row], results: Results, quick: bool) -> None:
 
 def options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description="Measure belated against a C++ loop and its peers, side by side."
-    )
+    parser = argparse.ArgumentParser(description="Measure belated against a C++ loop and its peers, side by side.")
     parser.add_argument("--quick", action="store_true", help="shorter plays and one pass: a first impression")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the rows whose name contains TEXT")
     parser.add_argument("--passes", type=int, help="how often each cell is measured (3; with --quick 1)")
@@ -152,9 +150,7 @@ def main() -> None:
     passes = args.passes or (1 if args.quick else 3)
     rows = [row for row in ROWS if args.only.lower() in row.what.lower()]
     if not rows:
-        sys.exit(
-            f"no row contains {args.only!r}; the rows are:\n" + "\n".join(f"  {row.what}" for row in ROWS)
-        )
+        sys.exit(f"no row contains {args.only!r}; the rows are:\n" + "\n".join(f"  {row.what}" for row in ROWS))
     others = [row.other or "" for row in rows]
     for environment in (MAIN, OLDER):
         if any(other.startswith(f"peer:{peer}-") for other in others for peer in environment.peers):

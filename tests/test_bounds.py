@@ -67,9 +67,7 @@ def test_one_action_has_no_regret() -> None:
 @bases
 @patient
 @given(n=st.integers(1, 10**7), at=st.tuples(st.floats(0, 1), st.floats(0, 1)))
-def test_y_f_n_over_y_rises_and_is_concave(
-    base: Callable[[float], float], n: int, at: tuple[float, float]
-) -> None:
+def test_y_f_n_over_y_rises_and_is_concave(base: Callable[[float], float], n: int, at: tuple[float, float]) -> None:
     low, high = sorted(fraction * (n - 1) for fraction in at)
     left, middle, right = (bounds.bold(base, n, peak) for peak in (low, (low + high) / 2, high))
     assert left <= middle * (1 + 1e-9)
@@ -82,9 +80,7 @@ def test_y_f_n_over_y_rises_and_is_concave(
 @bases
 @patient
 @given(low=st.floats(0, 1e6), high=st.floats(0, 1e6))
-def test_capped_is_a_bound_in_the_sense_of_the_paper(
-    base: Callable[[float], float], low: float, high: float
-) -> None:
+def test_capped_is_a_bound_in_the_sense_of_the_paper(base: Callable[[float], float], low: float, high: float) -> None:
     f = bounds.capped(base)
     low, high = sorted((low, high))
     assert f(0) == 0
@@ -96,9 +92,7 @@ def test_capped_is_a_bound_in_the_sense_of_the_paper(
 @bases
 @patient
 @given(n=st.integers(1, 10**6), peaks=st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
-def test_first_inequality_is_below_the_second(
-    base: Callable[[float], float], n: int, peaks: list[int]
-) -> None:
+def test_first_inequality_is_below_the_second(base: Callable[[float], float], n: int, peaks: list[int]) -> None:
     peaks = [min(peak, n - 1) for peak in peaks]
     each = [bounds.bold(base, n, peak) for peak in peaks]
     assert bounds.bold(base, n, np.array(peaks)) == pytest.approx(float(np.mean(each)))

@@ -218,9 +218,7 @@ def test_through_an_address(law):
 
 def fingerprint():
     """Delays that must not depend on how kernels are run."""
-    return [
-        draw(law, 30, action).tolist() for law in LAWS for action in range(3 if law.depends_on_action else 1)
-    ]
+    return [draw(law, 30, action).tolist() for law in LAWS for action in range(3 if law.depends_on_action else 1)]
 
 
 def test_plain_python_gives_the_same_delays():

@@ -97,7 +97,7 @@ def test_regret_is_the_sum_in_the_docstring(game):
         if isinstance(game, Replaced):
             owed += run.memory[3:].max() - run.memory[3 + actions[t]]
         elif game.stochastic:
-            owed = float(np.sum((game.means().max() - game.means()) * counts))
+            owed = float(np.sum((np.max(game.means) - np.array(game.means)) * counts))
         else:
             owed = np.cumsum(table[: t + 1], axis=0)[-1].max() - earned
         assert run.regret == pytest.approx(owed, abs=1e-12)
@@ -118,7 +118,7 @@ def test_bernoulli_pays_its_means_alike_under_both_feedbacks():
     for i, mean in enumerate(means):
         assert stats.binomtest(int(table[:, i].sum()), 4000, mean).pvalue > LEVEL
     assert np.abs(np.corrcoef(table[:, 1:4].T) - np.eye(3)).max() < 4 / math.sqrt(4000)
-    assert Bernoulli(means).means().tolist() == means
+    assert Bernoulli(means).means == tuple(means)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_arms_follow_their_laws(law, reference):
 def test_arms_of_coins():
     values = dealt(Arms([laws.Bernoulli(0.3)]), 5000)
     assert set(values.ravel()) == {0, 1} and stats.binomtest(int(values.sum()), 5000, 0.3).pvalue > LEVEL
-    assert Arms(FOUR).means().tolist() == [law.mean for law in FOUR]
+    assert Arms(FOUR).means == tuple(law.mean for law in FOUR)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.3, 1.0])
@@ -176,19 +176,13 @@ def test_a_big_table_is_cheap_and_cannot_be_changed():
     rows = np.random.default_rng(0).random((1_000_000, 10))
     begin = time.perf_counter()
     game = RewardTable(rows)
-    assert (
-        game.params().size == rows.size + 2
-        and hash(game) == hash(RewardTable(rows))
-        and game == RewardTable(rows)
-    )
+    assert game.params().size == rows.size + 2 and hash(game) == hash(RewardTable(rows)) and game == RewardTable(rows)
     assert time.perf_counter() - begin < 5
     rows[0, 0] = 0.5
     assert game != RewardTable(rows) and repr(game) == "RewardTable(1000000 x 10, feedback='bandit')"
     with pytest.raises(ValueError):
         game.table[0, 0] = 1
-    assert RewardTable([[0.0]]) == RewardTable([[-0.0]]) and hash(RewardTable([[0.0]])) == hash(
-        RewardTable([[-0.0]])
-    )
+    assert RewardTable([[0.0]]) == RewardTable([[-0.0]]) and hash(RewardTable([[0.0]])) == hash(RewardTable([[-0.0]]))
     assert RewardTable([[0.0]]) != RewardTable([[0.0]], feedback="full") and RewardTable([[0.0]]) != 0
 
 
@@ -215,9 +209,7 @@ def test_coins_of_many_actions_are_independent(game):
 
 def test_switching_changes_its_best_action():
     game = Switching(4, probability=0.05, good=1, bad=0)
-    table = np.array(
-        [feedback for _, feedback in Run(dataclasses.replace(game, feedback="full")).play([0] * 20_000)]
-    )
+    table = np.array([feedback for _, feedback in Run(dataclasses.replace(game, feedback="full")).play([0] * 20_000)])
     assert np.all(table.sum(axis=1) == 1)
     best = table.argmax(axis=1)
     switched = np.flatnonzero(np.diff(best))
@@ -307,9 +299,7 @@ def fingerprint():
     seen = []
     for game in GAMES:
         run = Run(game)
-        seen.append(
-            [[float(reward), feedback.tolist()] for reward, feedback in run.play(some_actions(game, 30))]
-        )
+        seen.append([[float(reward), feedback.tolist()] for reward, feedback in run.play(some_actions(game, 30))])
         seen.append([*run.memory.tolist(), float(run.regret)])
     return seen
 
@@ -365,7 +355,7 @@ def test_errors_name_the_value(make, message):
 def plain(value):
     """A spec as plain data: a walk over its fields."""
     if dataclasses.is_dataclass(value):
-        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
         return {"name": type(value).__name__, "law": isinstance(value, laws.Law), **fields}
     if isinstance(value, tuple):
         return [plain(item) for item in value]

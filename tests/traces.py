@@ -1,6 +1,6 @@
 """Plays every learner under every forecaster and prints the actions: run compiled and in plain Python, then compared.
 
-    python -m tests.traces FILE
+python -m tests.traces FILE
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ def certify(setting: Setting, tables: Tables) -> Certificate:
         identities["n' <= n"] = (summary["steps"] >= 1) & (summary["steps"] <= n)
         identities["n' = sum of T'_i"] = summary["steps"] == tally["base"].sum(axis=1)
         # A cancelled prediction is never answered, so it adds to what the base has not seen.
-        identities["0 <= T_i - T'_i <= G*_i (+ cancelled)"] = (
-            (ahead >= 0) & (ahead <= tally["peak"] + cancelled)
-        ).all(axis=1)
+        identities["0 <= T_i - T'_i <= G*_i (+ cancelled)"] = ((ahead >= 0) & (ahead <= tally["peak"] + cancelled)).all(
+            axis=1
+        )
     certificate = Certificate({name: np.asarray(truths, bool) for name, truths in identities.items()})
     for name, truths in certificate.identities.items():
         if not truths.all():

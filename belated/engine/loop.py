@@ -54,9 +54,7 @@ DESK = np.dtype(
 )
 
 #: What is counted for each action of each replication.
-TALLY = np.dtype(
-    [("pulls", "i8"), ("observed", "i8"), ("cancelled", "i8"), ("peak", "i8"), ("base", "i8")], align=True
-)
+TALLY = np.dtype([("pulls", "i8"), ("observed", "i8"), ("cancelled", "i8"), ("peak", "i8"), ("base", "i8")], align=True)
 
 #: What is kept of each finished replication.
 SUMMARY = np.dtype(

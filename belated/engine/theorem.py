@@ -27,9 +27,9 @@ def theorem(setting: Setting, tables: Tables) -> Theorem:
         return "tickets were cancelled, which the theorems do not cover"
     if isinstance(setting.forecaster, BOLD):
         return _bold(setting, learner, tables.summary["peak"])
-    means = setting.game.means() if setting.game.stochastic else None
-    if means is None:
+    if not setting.game.stochastic or setting.game.means is None:
         return f"{type(setting.forecaster).__name__} has a bound for i.i.d. rewards only"
+    means = np.asarray(setting.game.means, float)
     peaks = tables.tally["peak"].mean(axis=0)
     if isinstance(setting.forecaster, QPMD):
         return _qpmd(learner, means, peaks)

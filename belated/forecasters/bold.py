@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import math
 from typing import Any
+
+import numpy as np
 
 from belated.forecasters.base import Forecaster, Kernels, Pending
 from belated.forecasters.instance import make_ask, make_tell
@@ -88,8 +89,9 @@ class BOLD(Forecaster):
         return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=True)
 
 
-#: Instances a word of marks stands for: as many bits as a float counts exactly.
-WORD = 32
+#: Instances that a word of marks stands for.
+SHIFT = 5
+WORD = 1 << SHIFT
 
 
 @kernel
@@ -101,12 +103,14 @@ def take_lowest(desk, marks):
     desk.hint = word
     lowest = marks[word] & -marks[word]
     marks[word] ^= lowest
-    return word * WORD + math.frexp(float(lowest))[1] - 1
+    # The exponent of a float that is a power of two says which bit it was.
+    bit = (np.float64(lowest).view(np.int64) >> 52) - 1023
+    return (word << SHIFT) + bit
 
 
 @kernel
 def give_back(desk, marks, instance):
     """The instance is free again."""
-    word = instance // WORD
-    marks[word] |= 1 << (instance % WORD)
+    word = instance >> SHIFT
+    marks[word] |= 1 << (instance & (WORD - 1))
     desk.hint = min(desk.hint, word)

@@ -6,6 +6,7 @@ plays (`pseudo_regret`); games without one add up rewards (`Realised`, `enter`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,10 @@ def head(actions: int, feedback: Feedback, *rest: Any) -> Floats:
     return np.concatenate([start, *(np.ravel(np.asarray(part, np.float64)) for part in rest)])
 
 
-def gaps(means: Floats) -> Floats:
+def gaps(means: Sequence[float]) -> Floats:
     """What each action loses a round against the best."""
-    return np.max(means) - means
+    known: Floats = np.asarray(means, np.float64)
+    return known.max() - known
 
 
 def check_feedback(value: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from belated import require
 from belated.errors import InvalidArgument
@@ -23,31 +21,30 @@ class Arms(Game):
 
     >>> import belated as bl
     >>> from belated.games import laws
-    >>> bl.games.Arms([laws.Beta(1, 3), laws.Uniform(0, 1), laws.Bernoulli(0.4)]).means().tolist()
-    [0.25, 0.5, 0.4]
+    >>> bl.games.Arms([laws.Beta(1, 3), laws.Uniform(0, 1), laws.Bernoulli(0.4)]).means
+    (0.25, 0.5, 0.4)
     """
 
     stochastic = True
     laws: Sequence[Law]
     feedback: Feedback = "bandit"
+    means: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "laws", tuple(require.sequence("laws", self.laws)))
         for i, law in enumerate(self.laws):
             if not isinstance(law, Law):
                 raise InvalidArgument(f"laws[{i}] must be a law of belated.games.laws, got {law!r}")
+        object.__setattr__(self, "means", tuple(float(law.mean) for law in self.laws))
         check_feedback(self.feedback)
 
     @property
     def actions(self) -> int:
         return len(self.laws)
 
-    def means(self) -> Floats:
-        return np.array([law.mean for law in self.laws])
-
     def params(self) -> Floats:
         numbers = [(law.kind, *law.numbers) for law in self.laws]
-        return head(self.actions, self.feedback, gaps(self.means()), numbers)
+        return head(self.actions, self.feedback, gaps(self.means), numbers)
 
     def memory(self) -> int:
         return self.actions

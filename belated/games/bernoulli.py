@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from belated import require
 from belated.games.account import check_feedback, gaps, head, pseudo_regret
-from belated.kernels.random import outcome_draw, uniform
+from belated.kernels.random import OUTCOME, fill_uniform, outcome_draw
 from belated.kernels.sampling import pair
 from belated.protocols import Feedback, Floats, Game
+
+#: Rounds whose numbers are drawn together: eight cost little more than one.
+SHIFT = 3
+AHEAD = 1 << SHIFT
 
 
 @dataclass(frozen=True)
@@ -22,41 +24,46 @@ class Bernoulli(Game):
     in a round is the same whether or not it is played, and under either kind of feedback.
 
     >>> import belated as bl
-    >>> game = bl.games.Bernoulli([0.2, 0.5, 0.9])
-    >>> print(game.means().max() - game.means().min())
-    0.7
+    >>> bl.games.Bernoulli([0.2, 0.5, 0.9]).actions
+    3
     """
 
     stochastic = True
-    probabilities: Sequence[float]
+    means: Sequence[float]
     feedback: Feedback = "bandit"
 
     def __post_init__(self) -> None:
-        values = require.reals("means", self.probabilities, low=0, high=1)
-        object.__setattr__(self, "probabilities", values)
+        object.__setattr__(self, "means", require.reals("means", self.means, low=0, high=1))
         check_feedback(self.feedback)
 
     @property
     def actions(self) -> int:
-        return len(self.probabilities)
-
-    def means(self) -> Floats:
-        return np.array(self.probabilities)
+        return len(self.means)
 
     def params(self) -> Floats:
-        return head(self.actions, self.feedback, gaps(self.means()), self.means())
+        return head(self.actions, self.feedback, gaps(self.means), self.means, AHEAD)
 
     def memory(self) -> int:
-        return self.actions
+        """How often each action was played; then for each action the rounds it has numbers for, and the numbers."""
+        return self.actions * (1 + 1 + AHEAD)
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         memory[action] += 1.0
         count = int(params[0])
-        draw = outcome_draw(k0, k1, round_, 0)
         if params[1] == 0.0:
-            feedback[0] = 1.0 if uniform(draw, action) < params[2 + count + action] else 0.0
+            # The numbers of eight rounds are drawn at once, and used as long as the action is played in them.
+            group = round_ >> SHIFT
+            at = count + action * (1 + AHEAD)
+            if memory[at] != 1.0 + group:
+                memory[at] = 1.0 + group
+                first = group << SHIFT
+                # A number of turns that is not known beforehand lets the compiler use vector instructions.
+                fill_uniform(memory, at + 1, int(params[2 + 2 * count]), k0, k1, first, 0, OUTCOME, action)
+            u = memory[at + 1 + (round_ & (AHEAD - 1))]
+            feedback[0] = 1.0 if u < params[2 + count + action] else 0.0
             return feedback[0]
+        draw = outcome_draw(k0, k1, round_, 0)
         for i in range(0, count, 2):
             u, v = pair(draw, i // 2)
             feedback[i] = 1.0 if u < params[2 + count + i] else 0.0

@@ -140,8 +140,11 @@ def _names(code: CodeType) -> set[str]:
 def _describe(value: Any) -> str | None:
     if hasattr(value, "_belated_identity"):
         return str(value._belated_identity)
-    if isinstance(value, ModuleType | type):
-        return f"{getattr(value, '__module__', '')}.{value.__name__}"
+    if isinstance(value, ModuleType):
+        # What a kernel reaches through a module could change unseen, except in these.
+        return value.__name__ if value.__name__ in ("math", "numpy") else None
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, bool | int | float | str | bytes | np.generic | type(None)):
         return repr(value)
     if isinstance(value, tuple):

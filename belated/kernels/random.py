@@ -15,7 +15,6 @@ A *draw* is the tuple (key0, key1, number, lane, stream); `uniform(draw, i)` is 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -80,17 +79,10 @@ def uniform(draw, index):
 
 
 @kernel
-def fill_uniform(out, at, count, k0, k1, number, lane, stream):
-    """out[at + i] = first number of draw (k0, k1, number + i, lane, stream): vector instructions make eight cost one."""
+def fill_uniform(out, at, count, k0, k1, number, lane, stream, index):
+    """out[at + i] = uniform((k0, k1, number + i, lane, stream), index) for i below count."""
     for i in range(count):
-        out[at + i] = uniform((k0, k1, np.uint64(number + i), lane, stream), 0)
-
-
-@kernel
-def normal(draw, index):
-    """The index-th standard normal number of a draw (Box-Muller over one block)."""
-    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(draw, 2 * index)))
-    return radius * math.cos(6.283185307179586 * uniform(draw, 2 * index + 1))
+        out[at + i] = uniform((k0, k1, number + i, lane, stream), index)
 
 
 @kernel

@@ -9,12 +9,10 @@ happens (each round accepts with probability above 0.3), but it keeps every kern
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from belated.kernels.compile import COMPILED, kernel
+from belated.kernels.compile import kernel, routine
 from belated.kernels.random import BITS_5, BITS_6, SPACING, block, uniform
 
 TRIES = 1000
@@ -23,18 +21,6 @@ CAP = 2**62
 LARGEST = float(CAP)
 TINY = 1e-300
 HALF_BLOCK = np.uint64(67108864)
-
-
-def called(function: Callable[..., Any]) -> Any:
-    """A kernel that callers call instead of taking in its code, for long ones.
-
-    Taken in, the samplers below made a law of delay nested three deep compile for 14 s instead of 2 s, and
-    ran no faster.
-    """
-    compiled = kernel(function)
-    if COMPILED:
-        compiled.targetoptions["inline"] = "never"
-    return compiled
 
 
 @kernel
@@ -68,7 +54,7 @@ def normals(draw, index):
     return radius * math.cos(6.283185307179586 * v), radius * math.sin(6.283185307179586 * v)
 
 
-@called
+@routine
 def large_gamma(draw, index, shape):
     """A Gamma(shape) number for shape >= 1, a spare uniform number on (0, 1], and the next index.
 
@@ -90,7 +76,7 @@ def large_gamma(draw, index, shape):
     return shape, 0.5, index
 
 
-@called
+@routine
 def gamma(draw, index, shape):
     """A Gamma(shape) number with scale 1, for any shape > 0; below 1 as Gamma(shape + 1) * U^(1 / shape)."""
     value, spare, index = large_gamma(draw, index, shape if shape >= 1.0 else shape + 1.0)
@@ -99,7 +85,7 @@ def gamma(draw, index, shape):
     return value, index
 
 
-@called
+@routine
 def beta(draw, index, a, b):
     """A Beta(a, b) number: X / (X + Y) with X ~ Gamma(a), Y ~ Gamma(b). Small shapes do not underflow."""
     x = 0.0
@@ -119,7 +105,7 @@ def beta(draw, index, a, b):
     return x / (x + y), index
 
 
-@called
+@routine
 def truncated_normal(draw, index, mu, sigma):
     """A normal number given that it lies in [0, 1], for mu in [0, 1] and sigma > 0.
 
@@ -153,7 +139,7 @@ def geometric(draw, index, log_q):
     return int(min(math.log(1.0 - uniform(draw, 2 * index)) / log_q, LARGEST)), index + 1
 
 
-@called
+@routine
 def poisson(draw, index, mean):
     """A Poisson number: by inversion for a small mean, else by PTRS.
 
@@ -180,7 +166,7 @@ def poisson(draw, index, mean):
         v = 1.0 - v
         edge = 0.5 - abs(u)
         if edge > 0.0:
-            k = int(math.floor((2.0 * a / edge + b) * u + mean + 0.43))
+            k = math.floor((2.0 * a / edge + b) * u + mean + 0.43)
             if edge >= 0.07 and v <= inside:
                 return k, index
             if k >= 0 and (edge >= 0.013 or v <= edge):
@@ -190,7 +176,7 @@ def poisson(draw, index, mean):
     return int(mean), index
 
 
-@called
+@routine
 def log_poisson(k, mean):
     """log P(X = k) for X ~ Poisson(mean), without cancellation for large k."""
     if k == 0:
@@ -199,7 +185,7 @@ def log_poisson(k, mean):
     return -at * excess(mean / at, (mean - at) / at) - 0.5 * math.log(6.283185307179586 * at) - stirling(at)
 
 
-@called
+@routine
 def excess(ratio, u):
     """u - log(1 + u) with ratio = 1 + u > 0: never negative, and accurate near 0."""
     if abs(u) > 0.3:
@@ -212,7 +198,7 @@ def excess(ratio, u):
     return r * (u - 2.0 * square * series)
 
 
-@called
+@routine
 def stirling(z):
     """log Gamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2) for z > 0."""
     total = 0.0
@@ -225,7 +211,7 @@ def stirling(z):
     return total + series / z
 
 
-@called
+@routine
 def beta_tail(x, a, b):
     """P(X > x) for X ~ Beta(a, b): the regularised incomplete beta function I_{1-x}(b, a).
 
@@ -249,7 +235,7 @@ def beta_tail(x, a, b):
     return max(1.0 - front / beta_fraction(x, a, b, -apart), SPACING)
 
 
-@called
+@routine
 def beta_fraction(x, a, b, apart):
     """The continued fraction F with I_x(a, b) = x^a (1-x)^b / (B(a, b) F), given apart = a (1-x) - b x.
 

@@ -1,0 +1,34 @@
+"""What README and the examples show runs as shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+
+
+def run(arguments, folder):
+    ran = subprocess.run([sys.executable, "-W", "error", *arguments], cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_readme_example(number, tmp_path):
+    said = run(["-c", BLOCKS[number]], tmp_path)
+    assert len(BLOCKS) == 3
+    if number == 0:
+        assert said.strip() == "0 1 2"
+    if number == 1:
+        assert "QPMD(UCB1(actions=3))" in said and "True" in said and (tmp_path / "regret.png").exists()
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_example(example, tmp_path):
+    assert run([str(example)], tmp_path)

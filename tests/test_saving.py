@@ -1,0 +1,207 @@
+"""Forecasters as bytes: they continue identically, and what is not one is refused by name."""
+
+import hashlib
+import json
+import random
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.errors import BelatedError, InvalidState
+from belated.forecasters import saving
+
+KINDS = [bl.Direct, bl.BOLD, bl.QPMD]
+kinds = pytest.mark.parametrize("kind", KINDS)
+learners = pytest.mark.parametrize("learner", sorted(bl.catalog.LEARNERS))
+
+
+def make(name, actions=3):
+    return bl.catalog.LEARNERS[name](actions=actions)
+
+
+def feedback(f, draw):
+    rewards = [draw.random() for _ in range(f.actions)]
+    return rewards if f.learner.feedback == "full" else rewards[0]
+
+
+def interleave(f, draw, steps):
+    """Predict, update and cancel in some order; return all that was decided."""
+    decisions = []
+    for _ in range(steps):
+        open_ = sorted(f._pending)
+        chance = draw.random()
+        if chance < 0.5 or not open_:
+            decisions.append(f.predict())
+        elif chance < 0.9:
+            f.update(draw.choice(open_), feedback(f, draw))
+        else:
+            f.cancel(draw.choice(open_))
+    return decisions
+
+
+@kinds
+@learners
+def test_a_saved_forecaster_continues_identically(kind, learner):
+    f = kind(make(learner), seed=12)
+    for part in range(4):
+        interleave(f, random.Random(part), 25)
+        saved = f.to_bytes()
+        g = bl.from_bytes(saved)
+        assert type(g) is kind
+        assert (g.learner, g.seed, g.actions) == (f.learner, f.seed, f.actions)
+        assert (g.outstanding, g.peak, g.instances) == (f.outstanding, f.peak, f.instances)
+        assert g.to_bytes() == saved
+        assert interleave(g, random.Random(99), 40) == interleave(f, random.Random(99), 40)
+        assert g.to_bytes() == f.to_bytes()
+
+
+@kinds
+def test_a_fresh_forecaster_can_be_saved(kind):
+    f = kind(bl.Exp3(actions=3), seed=4)
+    g = bl.from_bytes(f.to_bytes())
+    assert [f.predict() for _ in range(5)] == [g.predict() for _ in range(5)]
+
+
+@kinds
+def test_a_forecaster_of_a_later_replication_keeps_its_draws(kind):
+    f = kind(bl.Exp3(actions=3)).fresh(seed=4, replication=7)
+    f.predict()
+    g = bl.from_bytes(f.to_bytes())
+    assert [f.predict() for _ in range(30)] == [g.predict() for _ in range(30)]
+
+
+def test_bytes_do_not_change_when_the_copy_goes_on():
+    f = bl.QPMD(bl.UCB1(actions=3), seed=1)
+    interleave(f, random.Random(0), 30)
+    saved = f.to_bytes()
+    interleave(bl.from_bytes(saved), random.Random(1), 30)
+    assert f.to_bytes() == saved
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_kind_of_bytes_will_do(kind):
+    f = bl.Direct(bl.UCB1(actions=3), seed=1)
+    assert bl.from_bytes(kind(f.to_bytes())).to_bytes() == f.to_bytes()
+
+
+def test_a_learner_with_options_comes_back_with_them():
+    for learner in (bl.KLUCB(actions=2, c=0.5), bl.EpsilonGreedy(actions=np.int64(5), epsilon=np.float64(0.25))):
+        assert bl.from_bytes(bl.BOLD(learner).to_bytes()).learner == learner
+
+
+# --- what is refused ---
+
+
+@pytest.fixture(scope="module")
+def saved():
+    f = bl.QPMD(bl.UCB1(actions=3), seed=1)
+    interleave(f, random.Random(3), 40)
+    return f.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", b"PK\x03\x04" + bytes(200), bytes(1000), b"belate", b"Belated\x01" + bytes(99)]
+)
+def test_foreign_bytes_are_refused(data):
+    with pytest.raises(InvalidState, match="not a saved forecaster"):
+        bl.from_bytes(data)
+
+
+@pytest.mark.parametrize("data", [None, "belated", 7, [1, 2], np.zeros(3)], ids=lambda value: type(value).__name__)
+def test_what_is_not_bytes_is_refused(data):
+    with pytest.raises(InvalidState, match=f"got {type(data).__name__}"):
+        bl.from_bytes(data)
+
+
+def test_truncated_bytes_are_refused(saved):
+    for length in (*range(8, 60, 7), 100, len(saved) // 2, len(saved) - 33, len(saved) - 32, len(saved) - 1):
+        with pytest.raises(InvalidState, match=rf"damaged.*{length} bytes"):
+            bl.from_bytes(saved[:length])
+    with pytest.raises(InvalidState, match="damaged"):
+        bl.from_bytes(saved + b"\0")
+    for length in range(8):
+        with pytest.raises(InvalidState):
+            bl.from_bytes(saved[:length])
+
+
+def test_any_flipped_bit_is_refused(saved):
+    draw = random.Random(1)
+    for place in [*range(60), *(draw.randrange(len(saved)) for _ in range(300)), len(saved) - 1]:
+        broken = bytearray(saved)
+        broken[place] ^= 1 << draw.randrange(8)
+        with pytest.raises(InvalidState):
+            bl.from_bytes(bytes(broken))
+
+
+def test_another_format_is_named(saved):
+    with pytest.raises(InvalidState, match="format 2, this version reads format 1"):
+        bl.from_bytes(b"belated\x02" + saved[8:])
+
+
+def test_another_version_of_the_learner_is_named(saved, monkeypatch):
+    monkeypatch.setattr(bl.UCB1, "version", bl.UCB1.version + 4)
+    now = bl.UCB1.version
+    with pytest.raises(InvalidState, match=f"UCB1 version {now - 4}, this is version {now}"):
+        bl.from_bytes(saved)
+
+
+def test_another_layout_of_the_learner_is_named(saved, monkeypatch):
+    monkeypatch.setattr(bl.UCB1, "layout", lambda self: np.dtype([("other", "f8", (self.actions,))]))
+    with pytest.raises(InvalidState, match=r"UCB1 was saved as .*other"):
+        bl.from_bytes(saved)
+
+
+def rewritten(data, change):
+    """The same bytes with another header and a digest that fits: made by hand, not by an accident."""
+    start = len(saving.MAGIC) + 8
+    length = int.from_bytes(data[len(saving.MAGIC) : start], "little")
+    header = json.loads(data[start : start + length])
+    text = change(header)
+    text = text if isinstance(text, bytes) else json.dumps(header).encode()
+    whole = saving.MAGIC + len(text).to_bytes(8, "little") + text + data[start + length : -saving.DIGEST]
+    return whole + hashlib.sha256(whole).digest()
+
+
+def test_headers_can_be_rewritten_at_all(saved):
+    assert bl.from_bytes(rewritten(saved, lambda header: None)).to_bytes() == saved
+
+
+CHANGES = {
+    "an unknown learner": lambda header: header["learner"].update(name="ucb7"),
+    "an unknown forecaster": lambda header: header.update(forecaster="gold"),
+    "a shorthand": lambda header: header.update(forecaster="delayeducb1"),
+    "a bad argument": lambda header: header["learner"].update(actions=-3),
+    "a strange argument": lambda header: header["learner"].update(colour="red"),
+    "a bad seed": lambda header: header.update(seed=-1),
+    "more actions": lambda header: header["learner"].update(actions=4),
+    "too long an array": lambda header: header["arrays"]["states"][1].__setitem__(0, 50),
+    "no arrays": lambda header: header.update(arrays={}),
+    "nothing": lambda header: header.clear(),
+    "no JSON": lambda header: b"{]",
+    "a list": lambda header: b"[]",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_header_that_makes_no_sense_is_refused_and_never_misread(saved, change):
+    with pytest.raises(BelatedError):
+        bl.from_bytes(rewritten(saved, change))
+
+
+class Mine(bl.RoundRobin):
+    """A learner from outside the catalog."""
+
+
+def test_a_learner_of_ones_own_comes_back_once_it_is_in_the_catalog():
+    f = bl.Direct(Mine(actions=3), seed=1)
+    f.update(f.predict().ticket, 1.0)
+    with pytest.raises(BelatedError, match="'mine'"):
+        bl.from_bytes(f.to_bytes())
+    bl.catalog.add(Mine)
+    try:
+        g = bl.from_bytes(f.to_bytes())
+        assert g.learner == f.learner
+        assert g.predict() == f.predict()
+    finally:
+        del bl.catalog.LEARNERS["mine"]
