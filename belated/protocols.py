@@ -89,7 +89,7 @@ class Learner(ABC):
         """What never changes and all instances share: numbers and arrays by name, read in kernels as `params.name`."""
         return {}
 
-    def start(self, state: Any) -> None:
+    def start(self, state: Any) -> None:  # noqa: B027  (zeros will do for most)
         """Give a fresh state its first values where zeros will not do: `state["field"][:] = ...`."""
 
     @staticmethod

@@ -67,7 +67,7 @@ def check(kind, learner, table, taus, *, engine, seed=0, expiry=None, replicatio
             kind, learner, table, taus, seed=seed, replication=r, expiry=limit, full=full, options=options
         )
         assert ours.actions[r].tolist() == reference.actions
-        np.testing.assert_allclose(ours.probabilities[r], reference.probabilities, rtol=1e-9, atol=0)
+        np.testing.assert_allclose(ours.probabilities[r], reference.probabilities, rtol=1e-6, atol=0)
         for name in ("peak", "outstanding", "instances", "steps"):
             assert int(getattr(ours, name)[r]) == getattr(reference, name), name
         for name in ("peaks", "pulls", "observed", "cancelled", "base_pulls"):
@@ -172,6 +172,15 @@ def test_klucb_agrees_over_thousands_of_rounds():
 def test_ties_go_to_the_action_predicted_fewest_times(kind, learner, value):
     taus = np.random.default_rng(3).integers(0, 30, 200)
     check(kind, learner, np.full((200, 3), value), taus, engine="compiled")
+
+
+@pytest.mark.parametrize(("kind", "learner"), [("Direct", "UCB1"), ("Direct", "KLUCB"), ("QPMD", "EpsilonGreedy")])
+def test_indices_are_tied_within_a_billionth_and_not_beyond(kind, learner):
+    plays = []
+    for apart in (0.0, 5e-10, 3e-9):
+        table = np.full((60, 3), 0.5) + np.array([0.0, apart, 0.0])
+        plays.append(check(kind, learner, table, np.zeros(60, int), engine="compiled").actions[0].tolist())
+    assert plays[0] == plays[1] != plays[2]
 
 
 # --- the same without compilation, for any number of actions ---

@@ -114,7 +114,8 @@ def finish_replication(desk, summary):
 @cache
 def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
     """Compose the loop from a learner's kernels and a forecaster class."""
-    begin, choose, deliver, release, grows = forecaster.kernels(predict, update)
+    begin, choose, deliver, release = forecaster.kernels(predict, update)
+    grows = forecaster.grows
 
     def loop(
         budget,

@@ -15,6 +15,8 @@ import numpy as np
 from belated.kernels.compile import kernel
 from belated.kernels.states import Records, records
 
+Wheel = np.ndarray[Any, np.dtype[np.int32]]
+
 
 def entry_dtype(feedback: int) -> np.dtype[Any]:
     """One pending feedback; `feedback` numbers long."""
@@ -28,7 +30,7 @@ def make_slab(size: int, feedback: int) -> Records:
     return records(entry_dtype(feedback), size)
 
 
-def make_wheel(size: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+def make_wheel(size: int) -> Wheel:
     """First and last entry of each slot; a power of two."""
     return np.full((size, 2), -1, np.int32)
 
@@ -69,20 +71,24 @@ def unlink(slab, wheel, slot, behind, following):
         wheel[slot, 1] = behind
 
 
-def grow(slab: Records, wheel: np.ndarray[Any, np.dtype[np.int32]]) -> tuple[Records, Any, int]:
+@kernel
+def move(slab, wheel, wider):
+    """Put the entries of a wheel into one twice its size. Each slot becomes two, so the order within them stays."""
+    for slot in range(len(wheel)):
+        entry = wheel[slot, 0]
+        while entry >= 0:
+            following = slab[entry].next
+            post(slab, wider, entry, slab[entry].due)
+            entry = following
+
+
+def grow(slab: Records, wheel: Wheel) -> tuple[Records, Wheel, int]:
     """Twice the room. Entries keep their numbers; returns slab, wheel and the first of the new free entries."""
     size = len(slab)
     larger = records(slab.dtype, 2 * size)
     larger[:size] = slab
-    larger["next"][size:-1] = np.arange(size + 1, 2 * size, dtype=np.int32)
+    larger["next"][size:-1] = np.arange(size + 1, 2 * size)
     larger["next"][-1] = -1
-    waiting = []
-    for first in wheel[:, 0]:
-        entry = int(first)
-        while entry >= 0:
-            waiting.append(entry)
-            entry = int(slab["next"][entry])
     wider = make_wheel(2 * len(wheel))
-    for entry in sorted(waiting, key=lambda e: int(slab["round"][e])):
-        post(larger, wider, entry, int(slab["due"][entry]))
+    move(larger, wheel, wider)
     return larger, wider, size

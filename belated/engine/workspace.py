@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ CHUNK = 0.05
 FIRST_CHUNK = 20_000 if COMPILED else 100
 #: Delays drawn in one call.
 AHEAD = 64
-#: Entries of a fresh mailbox, and instances of a fresh pool.
-ROOM = 256
+#: Entries of a fresh mailbox and instances of a fresh pool, at least; and at most before there is a need.
+ROOM, MOST_ROOM = 256, 2**20
 
 
 @dataclass
@@ -75,12 +76,12 @@ class Workspace:
         self._tables = tables
         width = learner.actions if learner.feedback == "full" else 1
         self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster))
-        self._grows = type(setting.forecaster).kernels(*states.kernels(learner)).grows
         self._desk = states.records(loop.DESK, 1)
-        self._pool = states.records(states.state_dtype(learner), ROOM if self._grows else 1)
+        self._pool = states.records(states.state_dtype(learner), ROOM if setting.forecaster.grows else 1)
         self._marks = np.zeros(max(2 * learner.actions, ROOM), np.int64)
-        self._slab = mailbox.make_slab(ROOM, width)
-        self._wheel = mailbox.make_wheel(ROOM)
+        room = _room(setting)
+        self._slab = mailbox.make_slab(room, width)
+        self._wheel = mailbox.make_wheel(room)
         self._budget = FIRST_CHUNK
         game, law = setting.game, setting.delays
         self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed_words(setting.seed))
@@ -157,3 +158,10 @@ class Workspace:
             raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
         chance = float(desk["probability"])
         raise BadPrediction(f"{forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
+
+
+def _room(setting: Setting) -> int:
+    """Entries that the mailbox will probably need: a power of two above the mean delay."""
+    mean = setting.delays.mean
+    expected = ROOM if mean is None else min(1.25 * mean, setting.rounds, setting.expiry, MOST_ROOM)
+    return max(ROOM, 1 << math.ceil(math.log2(max(expected, 1))))

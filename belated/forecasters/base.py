@@ -54,7 +54,6 @@ class Kernels(NamedTuple):
     choose: Any  # choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally) -> action, probability
     deliver: Any  # deliver(desk, params, pool, marks, slab, context, entry) -> whether the entry stays in use
     release: Any  # release(desk, marks, instance): a ticket was cancelled
-    grows: bool  # whether a prediction may need one more instance
 
 
 class Forecaster(ABC):
@@ -65,8 +64,8 @@ class Forecaster(ABC):
     taken and kept in `.seed`.
     """
 
-    #: Where the theorems want feedback to come from, for the table of the catalog.
-    summary: ClassVar[str]
+    #: Whether a prediction may need one more instance.
+    grows: ClassVar[bool] = False
 
     def __init__(self, learner: Learner | Callable[[], PlainLearner], *, seed: int | None = None) -> None:
         forgotten = isinstance(learner, type) and issubclass(learner, Learner)

@@ -28,7 +28,7 @@ class BOLD(Forecaster):
     (3, 2, 2)
     """
 
-    summary = "a pool of instances, each waits for its own feedback; against any adversary"
+    grows = True
 
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
         self._free = [0]
@@ -86,7 +86,7 @@ class BOLD(Forecaster):
         def release(desk, marks, instance):
             give_back(desk, marks, instance)
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=True)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))
 
 
 #: Instances that a word of marks stands for.

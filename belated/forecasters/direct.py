@@ -26,8 +26,6 @@ class Direct(Forecaster):
     (0, 2, 1)
     """
 
-    summary = "one instance, updated when feedback comes; no memory but the tickets"
-
     def _check_learner(self, learner: Any) -> None:
         if not getattr(learner, "tolerates_delay", True):
             name = type(self.learner if isinstance(self.learner, Learner) else learner).__name__
@@ -64,4 +62,4 @@ class Direct(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=False)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))

@@ -34,8 +34,6 @@ class QPMD(Forecaster):
     (1, 2)
     """
 
-    summary = "one instance, a queue of feedback per action; for stochastic problems"
-
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
         super().__init__(learner, seed=seed)
         self._queues: list[deque[Any]] = [deque() for _ in range(self.actions)]
@@ -151,4 +149,4 @@ class QPMD(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), grows=False)
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))

@@ -52,7 +52,8 @@ def head(actions: int, feedback: Feedback, *rest: Any) -> Floats:
 def gaps(means: Sequence[float]) -> Floats:
     """What each action loses a round against the best."""
     known: Floats = np.asarray(means, np.float64)
-    return known.max() - known
+    losses: Floats = known.max() - known
+    return losses
 
 
 def check_feedback(value: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from belated import require
 from belated.games.account import check_feedback, gaps, head, pseudo_regret
-from belated.kernels.random import OUTCOME, fill_uniform, outcome_draw
+from belated.kernels.random import OUTCOME, fill_uniform, outcome_draw, uniform
 from belated.kernels.sampling import pair
 from belated.protocols import Feedback, Floats, Game
 
@@ -44,23 +44,29 @@ class Bernoulli(Game):
         return head(self.actions, self.feedback, gaps(self.means), self.means, AHEAD)
 
     def memory(self) -> int:
-        """How often each action was played; then for each action the rounds it has numbers for, and the numbers."""
-        return self.actions * (1 + 1 + AHEAD)
+        """How often each action was played; for each the rounds it has numbers for, and the numbers; the last played."""
+        return self.actions * (1 + 1 + AHEAD) + 1
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         memory[action] += 1.0
         count = int(params[0])
         if params[1] == 0.0:
-            # The numbers of eight rounds are drawn at once, and used as long as the action is played in them.
+            # An action that is played again has the numbers of eight rounds drawn at once.
             group = round_ >> SHIFT
             at = count + action * (1 + AHEAD)
-            if memory[at] != 1.0 + group:
+            last = count * (2 + AHEAD)
+            if memory[at] == 1.0 + group:
+                u = memory[at + 1 + (round_ & (AHEAD - 1))]
+            elif memory[last] == action:
                 memory[at] = 1.0 + group
                 first = group << SHIFT
                 # A number of turns that is not known beforehand lets the compiler use vector instructions.
                 fill_uniform(memory, at + 1, int(params[2 + 2 * count]), k0, k1, first, 0, OUTCOME, action)
-            u = memory[at + 1 + (round_ & (AHEAD - 1))]
+                u = memory[at + 1 + (round_ & (AHEAD - 1))]
+            else:
+                u = uniform(outcome_draw(k0, k1, round_, 0), action)
+            memory[last] = action
             feedback[0] = 1.0 if u < params[2 + count + action] else 0.0
             return feedback[0]
         draw = outcome_draw(k0, k1, round_, 0)

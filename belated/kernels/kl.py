@@ -45,9 +45,11 @@ def kl_upper(mean, budget, start):
     limit = min(mean + math.sqrt(0.5 * budget), -math.expm1(-(budget + entropy) / (1.0 - mean)))
     if limit <= mean:
         return mean
+    if limit >= 1.0:
+        return 1.0
     q = start if mean < start < limit else limit
     for _ in range(100):
-        slope = (q - mean) / (q * (1.0 - q)) if q < 1.0 else math.inf
+        slope = (q - mean) / (q * (1.0 - q))
         if slope <= 0.0:
             break
         step = (kl(mean, q) - budget) / slope
