@@ -10,7 +10,7 @@ from inspect import isabstract
 from typing import Any
 
 from belated import delays, forecasters, games, learners
-from belated.errors import InvalidArgument
+from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
 from belated.learners import KLUCB, UCB1
@@ -139,9 +139,17 @@ def from_bytes(data: bytes) -> Forecaster:
     >>> bl.from_bytes(f.to_bytes()).outstanding
     1
     """
-    header, body = saving.read_header(data)
-    learner = from_data("learner", header["learner"])
-    arrays = saving.unpack(header, body, learner)
-    forecaster: Forecaster = find("forecaster", header["forecaster"])(learner, seed=header["seed"])
-    forecaster._restore(arrays)
+    try:
+        header, body = saving.read_header(data)
+        learner = from_data("learner", header["learner"])
+        arrays = saving.unpack(header, body, learner)
+        forecaster: Forecaster = find("forecaster", header["forecaster"])(learner)
+        forecaster = forecaster.fresh(seed=header["seed"], replication=header["replication"])
+        forecaster._restore(arrays)
+    except InvalidArgument as error:
+        raise InvalidState(f"the saved forecaster cannot be made: {error}") from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InvalidState):
+            raise
+        raise InvalidState(f"the saved forecaster makes no sense: {error!r}") from error
     return forecaster

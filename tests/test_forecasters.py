@@ -452,6 +452,13 @@ def test_bad_seeds_are_named(kind, seed):
     assert repr(seed) in str(caught.value)
 
 
+@kinds
+def test_a_class_of_plain_learners_makes_them(kind):
+    f = kind(Scribe)
+    assert f.predict().ticket == 1
+    assert f.actions == 3
+
+
 def test_direct_refuses_a_learner_that_needs_its_last_prediction():
     class Forgetful(Scribe):
         tolerates_delay = False
@@ -607,6 +614,13 @@ def test_qpmd_checks_every_answer_of_its_base_and_not_only_the_last(action, prob
             bl.QPMD(Bad(3, 2, action, probability)), game, bl.delays.Trace([1, 0] + [0] * 7), rounds=9, engine=engine
         )
     assert value_of(action, probability) in str(caught.value)
+
+
+@kinds
+def test_both_engines_read_a_probability_just_above_one_as_one(kind):
+    given = (kind(Bad(3, 2, 0, 1 + 5e-10)), bl.games.RewardTable(np.ones((9, 3))), bl.delays.Constant(0), 9)
+    for engine in ("compiled", "python"):
+        assert (bl.play(*given, record=True, engine=engine).probabilities == 1.0).all()
 
 
 def test_qpmd_goes_back_to_where_it_was_when_a_later_answer_is_bad():

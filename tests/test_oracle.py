@@ -210,6 +210,15 @@ def test_in_plain_python_longer_plays_agree(kind, learner, engine):
 
 
 @in_plain_python
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+def test_in_plain_python_bold_plays_with_many_instances(engine):
+    """More than the bits of a word, and all of them come back."""
+    taus = np.r_[np.full(140, 70), np.random.default_rng(2).integers(0, 140, 260)]
+    ours = check("BOLD", "UCB1", random_case(5, 400)[0], taus, engine=engine)
+    assert ours.instances[0] > 70
+
+
+@in_plain_python
 @pytest.mark.parametrize(
     ("learner", "options"),
     [

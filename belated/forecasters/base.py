@@ -78,6 +78,7 @@ class Forecaster(ABC):
         self._pending: dict[int, Pending] = {}
         self._issued = 0
         self._peak = 0
+        self._replication = 0
         self._key = _key(self.seed, 0)
         self._instances: list[Any] = []
         self.actions = self._new_instance().actions
@@ -132,6 +133,7 @@ class Forecaster(ABC):
         """
         made = type(self)(self.learner, seed=seed)
         if replication:
+            made._replication = replication
             made._key = _key(made.seed, replication)
             made._instances.clear()
             made._new_instance()
@@ -142,7 +144,8 @@ class Forecaster(ABC):
         if not isinstance(self.learner, Learner):
             raise Unsupported(f"{self!r} cannot be saved: only learners that are specs have a state of known layout")
         with self._lock:
-            return saving.pack(type(self).__name__.lower(), self.learner, self.seed, self._arrays())
+            name, stream = type(self).__name__.lower(), (self.seed, self._replication)
+            return saving.pack(name, self.learner, stream, self._arrays())
 
     def __repr__(self) -> str:
         name = repr(self.learner) if isinstance(self.learner, Learner) else _name_of(self.learner)

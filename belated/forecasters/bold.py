@@ -112,5 +112,5 @@ def take_lowest(desk, marks):
 def give_back(desk, marks, instance):
     """The instance is free again."""
     word = instance >> SHIFT
-    marks[word] |= 1 << (instance & (WORD - 1))
+    marks[word] |= np.int64(1) << np.int64(instance & (WORD - 1))
     desk.hint = min(desk.hint, word)

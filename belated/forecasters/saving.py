@@ -53,14 +53,17 @@ def layout_text(learner: Learner) -> str:
     return json.dumps([[name, str(dtype[name]), dtype.fields[name][1]] for name in dtype.names])  # type: ignore
 
 
-def pack(forecaster: str, learner: Learner, seed: int, arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
-    """Write a forecaster."""
+def pack(
+    forecaster: str, learner: Learner, stream: tuple[int, int], arrays: dict[str, np.ndarray[Any, Any]]
+) -> bytes:
+    """Write a forecaster; `stream` is its seed and replication, which decide what it draws."""
     header = {
         "forecaster": forecaster,
         "learner": spec_data(learner),
         "version": learner.version,
         "layout": layout_text(learner),
-        "seed": seed,
+        "seed": stream[0],
+        "replication": stream[1],
         "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
     }
     text = json.dumps(header).encode()
@@ -76,7 +79,7 @@ def read_header(data: Any) -> tuple[dict[str, Any], bytes]:
     data = bytes(data)
     if not data.startswith(MAGIC[:-1]):
         raise InvalidState(f"these bytes are not a saved forecaster: they start with {data[:8]!r}")
-    if data[: len(MAGIC)] != MAGIC:
+    if len(data) >= len(MAGIC) and not data.startswith(MAGIC):
         raise InvalidState(f"saved in format {data[len(MAGIC) - 1]}, this version reads format {MAGIC[-1]}")
     if len(data) < len(MAGIC) + 8 + DIGEST or hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
         raise InvalidState(f"the saved forecaster is damaged: its {len(data)} bytes do not match their digest")
