@@ -51,7 +51,7 @@ def real(
         if isinstance(value, str | bytes | bool | np.bool_):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(f"{name} must be a number, got {value!r}") from None
     if not math.isfinite(number):
         raise InvalidArgument(f"{name} must be finite, got {value!r}")

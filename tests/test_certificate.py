@@ -16,6 +16,7 @@ EVERY = (
     "pulled - observed - cancelled = G_{n+1}",
     "feedback due by n came exactly once",
     "G*_i <= G* <= n - 1",
+    "G* <= sum of G*_i",
     "no action has more feedback than pulls",
 )
 OF_KIND = {

@@ -35,7 +35,8 @@ def test_wheel_holds_the_package_and_its_types(built):
 
 def test_sdist_holds_what_is_needed_to_test(built):
     (sdist,) = built.glob("*.tar.gz")
-    names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"belated/__init__.py", "tests/broken.py", "Makefile", "LICENSE", "README.md"} <= names
     assert not any(".venv" in name for name in names)
 
@@ -60,7 +61,8 @@ def test_installed_package_works_outside_the_checkout(built, tmp_path, kind):
 
 
 def test_import_is_light():
-    program = "import belated, sys; print([m for m in ('matplotlib', 'polars', 'typer', 'rich', 'scipy.special', 'scipy.optimize') if m in sys.modules])"
+    heavy = ("matplotlib", "polars", "typer", "rich", "scipy.special", "scipy.optimize")
+    program = f"import belated, sys; print([m for m in {heavy} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == "[]"
 

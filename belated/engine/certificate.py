@@ -51,6 +51,7 @@ def certify(setting: Setting, tables: Tables) -> Certificate:
         "pulled - observed - cancelled = G_{n+1}": n - came == summary["outstanding"],
         "feedback due by n came exactly once": due_once & (came == summary["came_count"]),
         "G*_i <= G* <= n - 1": (tally["peak"].max(axis=1) <= summary["peak"]) & (summary["peak"] <= n - 1),
+        "G* <= sum of G*_i": summary["peak"] <= tally["peak"].sum(axis=1),
         "no action has more feedback than pulls": (pulls - observed - cancelled >= 0).all(axis=1),
     }
     if isinstance(setting.forecaster, BOLD):

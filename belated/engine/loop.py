@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from belated.engine.mailbox import clear, post, unlink
+from belated.forecasters.base import MOST
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import call_law, call_outcome, call_regret
 from belated.kernels.random import replication_key
@@ -22,8 +23,6 @@ from belated.protocols import NEVER
 
 #: Why the loop returned.
 BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION = range(5)
-#: Probabilities may pass 1 by rounding.
-MOST = 1.0 + 1e-9
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -198,6 +197,7 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     desk.probability = probability
                     reason = BAD_PREDICTION
                     break
+                probability = min(probability, 1.0)
                 t += 1
                 counts[action].pulls += 1
                 outstanding += 1

@@ -56,13 +56,13 @@ def play(
     (10, True)
     """
     _check_kinds(forecaster, game, delays)
-    require.integer("rounds", rounds, low=1)
-    require.integer("replications", replications, low=1)
+    rounds = require.integer("rounds", rounds, low=1)
+    replications = require.integer("replications", replications, low=1)
     require.integer("rounds x replications", rounds * replications, high=MOST_ROUNDS)
-    require.integer("seed", seed, low=0, high=2**64 - 1)
+    seed = require.integer("seed", seed, low=0, high=2**64 - 1)
     if threads is not None:
         require.integer("threads", threads, low=1)
-    limit = NEVER if expiry is None else require.integer("expiry", expiry, low=0)
+    limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     _check_fit(forecaster, game, delays, rounds)
     is_spec = isinstance(forecaster.learner, Learner)

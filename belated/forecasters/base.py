@@ -29,7 +29,7 @@ from belated.kernels.random import replication_key, seed_words
 from belated.protocols import Decision, Learner, PlainLearner
 
 #: Probabilities may pass 1 by rounding.
-SLACK = 1e-9
+MOST = 1.0 + 1e-9
 
 
 @dataclass(slots=True)
@@ -100,16 +100,17 @@ class Forecaster(ABC):
     def update(self, ticket: int, feedback: Any) -> None:
         """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions."""
         with self._lock:
-            pending = self._open(ticket)
+            number, pending = self._open(ticket)
             value = self._check_feedback(feedback)
             self._deliver(pending, value)
-            del self._pending[ticket]
+            del self._pending[number]
 
     def cancel(self, ticket: int) -> None:
         """End a ticket without feedback: nothing is learned, and its instance is free again."""
         with self._lock:
-            self._release(self._open(ticket))
-            del self._pending[ticket]
+            number, pending = self._open(ticket)
+            self._release(pending)
+            del self._pending[number]
 
     @property
     def outstanding(self) -> int:
@@ -204,15 +205,15 @@ class Forecaster(ABC):
     def _check_prediction(self, said: Any) -> tuple[int, float]:
         try:
             action, probability = operator.index(said[0]), float(said[1])
-        except (TypeError, ValueError, IndexError, KeyError):
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             raise BadPrediction(f"{self!r}: predict must return (action, probability), got {said!r}") from None
         if not 0 <= action < self.actions:
             raise BadPrediction(f"{self!r}: the learner chose action {action}, outside 0..{self.actions - 1}")
-        if not 0.0 < probability <= 1.0 + SLACK:
+        if not 0.0 < probability <= MOST:
             raise BadPrediction(f"{self!r}: the learner gave probability {probability}, outside (0, 1]")
         return action, min(probability, 1.0)
 
-    def _open(self, ticket: Any) -> Pending:
+    def _open(self, ticket: Any) -> tuple[int, Pending]:
         try:
             if isinstance(ticket, bool | np.bool_):
                 raise TypeError
@@ -221,7 +222,7 @@ class Forecaster(ABC):
             raise UnknownTicket(f"a ticket is a whole number, got {ticket!r}") from None
         found = self._pending.get(number)
         if found is not None:
-            return found
+            return number, found
         if 1 <= number <= self._issued:
             raise ClosedTicket(f"ticket {number} was answered or cancelled before")
         raise UnknownTicket(f"ticket {number} was never given out: tickets so far are 1..{self._issued}")
@@ -249,10 +250,11 @@ class Forecaster(ABC):
             return feedback
         size = self.actions if self.learner.feedback == "full" else 1
         try:
-            if isinstance(feedback, str | bytes):
+            given = np.asarray(feedback)
+            if given.dtype.kind not in "biuf":
                 raise TypeError
-            vector = np.array(feedback, dtype=np.float64)
-        except (TypeError, ValueError):
+            vector = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
             raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}") from None
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)

@@ -35,12 +35,16 @@ class BOLD(Forecaster):
         super().__init__(learner, seed=seed)
 
     def _choose(self, context: Any) -> tuple[int, int, float]:
-        if not self._free:
-            self._new_instance()
-            self._free.append(len(self._instances) - 1)
-        instance = self._free[0]
-        action, probability = self._ask(instance, context)
-        heapq.heappop(self._free)
+        if self._free:
+            action, probability = self._ask(self._free[0], context)
+            return heapq.heappop(self._free), action, probability
+        instance = self.instances
+        self._new_instance()
+        try:
+            action, probability = self._ask(instance, context)
+        except Exception:
+            self._instances.pop()
+            raise
         return instance, action, probability
 
     def _deliver(self, pending: Pending, feedback: Any) -> None:

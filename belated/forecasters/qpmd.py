@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import Forecaster, Kernels, Pending
+from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
 from belated.forecasters.instance import Instance, make_ask, make_tell
 from belated.kernels.compile import kernel
 
@@ -62,25 +62,26 @@ class QPMD(Forecaster):
         return super()._check_context(context)
 
     def _choose(self, context: Any) -> tuple[int, int, float]:
-        if self._held is None:
-            self._hold(self._ask(0, None))
-        assert self._held is not None
-        while self._queues[self._held[0]]:
-            self._consume(*self._held)
-        return 0, *self._held
-
-    def _consume(self, action: int, probability: float) -> None:
-        """Feed the held action one feedback and ask again; if the answer is bad, all is as before."""
         learner = self._instances[0]
-        before = learner.state.copy() if isinstance(learner, Instance) else None
-        learner.update(None, action, probability, self._queues[action][0])
+        state = learner.state.copy() if isinstance(learner, Instance) else None
+        before = self._held, self._steps, list(self._asked)
+        consumed: list[tuple[int, Any]] = []
         try:
-            self._hold(self._ask(0, None))
+            while self._held is None or self._queues[self._held[0]]:
+                if self._held is not None:
+                    action, probability = self._held
+                    learner.update(None, action, probability, self._queues[action][0])
+                    consumed.append((action, self._queues[action].popleft()))
+                    self._held = None
+                self._hold(self._ask(0, None))
         except Exception:
-            if before is not None:
-                learner.state[:] = before
+            if state is not None:
+                learner.state[:] = state
+                self._held, self._steps, self._asked = before
+                for action, feedback in reversed(consumed):
+                    self._queues[action].appendleft(feedback)
             raise
-        self._queues[action].popleft()
+        return 0, *self._held
 
     def _hold(self, said: tuple[int, float]) -> None:
         self._held = said
@@ -130,8 +131,9 @@ class QPMD(Forecaster):
                 desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
                 desk.asked = 1
                 desk.steps += 1
-                if not 0 <= desk.held < len(tally):
+                if not (0 <= desk.held < len(tally) and 0.0 < desk.probability <= MOST):
                     break
+                desk.probability = min(desk.probability, 1.0)
                 tally[desk.held].base += 1
             return desk.held, desk.probability
 

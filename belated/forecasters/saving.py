@@ -53,9 +53,7 @@ def layout_text(learner: Learner) -> str:
     return json.dumps([[name, str(dtype[name]), dtype.fields[name][1]] for name in dtype.names])  # type: ignore
 
 
-def pack(
-    forecaster: str, learner: Learner, stream: tuple[int, int], arrays: dict[str, np.ndarray[Any, Any]]
-) -> bytes:
+def pack(forecaster: str, learner: Learner, stream: tuple[int, int], arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
     """Write a forecaster; `stream` is its seed and replication, which decide what it draws."""
     header = {
         "forecaster": forecaster,

@@ -44,7 +44,7 @@ class Bernoulli(Game):
         return head(self.actions, self.feedback, gaps(self.means), self.means, AHEAD)
 
     def memory(self) -> int:
-        """How often each action was played; for each the rounds it has numbers for, and the numbers; the last played."""
+        """Plays of each action; for each, the rounds it has numbers for and the numbers; the action played last."""
         return self.actions * (1 + 1 + AHEAD) + 1
 
     @staticmethod

@@ -6,6 +6,9 @@ import math
 
 from belated.kernels.compile import kernel, routine
 
+#: A mean this small is none: its ratio to anything else may overflow.
+TINY = 1e-290
+
 
 @kernel
 def kl(p, q):
@@ -16,7 +19,7 @@ def kl(p, q):
     """
     apart = q - p
     value = 0.0
-    if p > 0.0:
+    if p > TINY:
         if q <= 0.0:
             return math.inf
         value -= p * math.log1p(apart / p)
@@ -40,7 +43,7 @@ def kl_upper(mean, budget, start):
     if mean >= 1.0 or budget <= 0.0:
         return min(mean, 1.0)
     entropy = -(1.0 - mean) * math.log1p(-mean)
-    if mean > 0.0:
+    if mean > TINY:
         entropy -= mean * math.log(mean)
     limit = min(mean + math.sqrt(0.5 * budget), -math.expm1(-(budget + entropy) / (1.0 - mean)))
     if limit <= mean:
