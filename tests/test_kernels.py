@@ -69,6 +69,9 @@ def test_kl_upper_solves_its_equation(mean, budget):
 @LIMITS
 @given(st.floats(0, 1), st.floats(1e-9, 20), st.floats(-1, 2))
 def test_kl_upper_does_not_depend_on_where_it_starts(mean, budget, start):
+    best = float(kl_upper(mean, budget, 0.0))
+    for near in (best - 1e-3, best - 1e-6, best + 1e-6, best + 1e-4):
+        assert float(kl_upper(mean, budget, near)) == pytest.approx(best, abs=1e-12)
     assert float(kl_upper(mean, budget, start)) == pytest.approx(float(kl_upper(mean, budget, 0.0)), abs=1e-12)
 
 

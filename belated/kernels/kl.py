@@ -30,35 +30,40 @@ def kl(p, q):
     return value
 
 
+@kernel
+def kl_limit(mean, budget):
+    """A number at or above every q with d(mean, q) <= budget, for 0 <= mean < 1 and budget > 0.
+
+    The smaller of Pinsker's bound and of 1 - exp(-(budget + H(mean)) / (1 - mean)), which is sharp near 1.
+    """
+    entropy = -(1.0 - mean) * math.log1p(-mean)
+    if mean > TINY:
+        entropy -= mean * math.log(mean)
+    return min(mean + math.sqrt(0.5 * budget), -math.expm1(-(budget + entropy) / (1.0 - mean)))
+
+
 @routine
 def kl_upper(mean, budget, start):
     """The largest q in [mean, 1] with d(mean, q) <= budget, to 1e-12; `start` is a guess (any number will do).
 
-    d is convex in q. Newton's method from the right of the root never passes it; from the left it lands on the right.
-    Two bounds say where the right side begins: Pinsker's, and 1 - q >= exp(-(budget + H(mean)) / (1 - mean)).
+    d is convex in q: Newton's method from the right of the root never passes it, and from the left it lands on the
+    right, or beyond 1; then it begins again at `kl_limit`. A step of 1e-7 of the way to either end is the last, since
+    the next would square it.
 
     >>> round(float(kl_upper(0.5, 0.143841036226, 0.0)), 9)
     0.75
     """
     if mean >= 1.0 or budget <= 0.0:
         return min(mean, 1.0)
-    entropy = -(1.0 - mean) * math.log1p(-mean)
-    if mean > TINY:
-        entropy -= mean * math.log(mean)
-    limit = min(mean + math.sqrt(0.5 * budget), -math.expm1(-(budget + entropy) / (1.0 - mean)))
-    if limit <= mean:
-        return mean
-    if limit >= 1.0:
-        return 1.0
-    q = start if mean < start < limit else limit
+    q = start
+    least = mean + 1e-13
     for _ in range(100):
-        slope = (q - mean) / (q * (1.0 - q))
-        if slope <= 0.0:
+        if not least < q < 1.0:
+            q = kl_limit(mean, budget)
+            if not least < q < 1.0:
+                break
+        step = (kl(mean, q) - budget) * q * (1.0 - q) / (q - mean)
+        q -= step
+        if abs(step) <= max(1e-7 * min(q - mean, 1.0 - q), 1e-15):
             break
-        step = (kl(mean, q) - budget) / slope
-        following = min(max(q - step, mean), limit)
-        if abs(following - q) <= 1e-14:
-            q = following
-            break
-        q = following
-    return q
+    return min(max(q, mean), 1.0)

@@ -13,6 +13,10 @@ from belated.kernels.kl import kl, kl_upper
 from belated.kernels.ties import MARGIN
 from belated.protocols import Floats, Learner
 
+#: How far ahead of its time an upper bound is computed, and what covers its rounding.
+AHEAD = 0.05
+SLACK = 1e-11
+
 
 @dataclass(frozen=True)
 class KLUCB(Learner):
@@ -21,9 +25,9 @@ class KLUCB(Learner):
     d is the Bernoulli divergence, s the observations of the action; without one its index is +inf. Played directly
     under delay it is the paper's Delayed-KL-UCB.
 
-    Not every index is solved every round. The index of an action lies below q as long as the level is below
-    s d(mean, q): one evaluation proves that an action is not the best, and the proof stays good until the level
-    reaches it or the action is observed again. The decision is that of the plain rule.
+    Not every index is solved every round: the index for a slightly larger right-hand side is an upper bound that stays
+    good until the right-hand side has grown that far or the action is observed again. Only actions whose bound reaches
+    the best index are looked at. The decision is that of the plain rule.
 
     Garivier, Cappe, *The KL-UCB algorithm for bounded stochastic bandits and beyond*, COLT 2011.
 
@@ -45,7 +49,7 @@ class KLUCB(Learner):
     def layout(self) -> np.dtype[Any]:
         k = (self.actions,)
         floats = [(name, "f8", k) for name in ("mean", "total", "index", "below", "until")]
-        return np.dtype([("leader", "i8"), *floats, ("seen", "i8", k), ("predicted", "i8", k)])
+        return np.dtype([("leader", "i8"), *floats, ("seen", "i8", k), ("predicted", "i8", k), ("solved", "i8", k)])
 
     def params(self) -> dict[str, Any]:
         return {"c": float(self.c)}
@@ -66,22 +70,21 @@ class KLUCB(Learner):
             best = kl_upper(mean[leader], level / seen[leader], state.index[leader])
             state.index[leader] = best
             for i in range(len(mean)):
-                floor = best - MARGIN
-                if i == leader or (state.until[i] > level and state.below[i] <= floor):
+                state.solved[i] = i == leader
+                if i == leader:
                     continue
-                if floor > mean[i]:
-                    reach = seen[i] * kl(mean[i], floor)
-                    if reach > level:
-                        state.until[i] = reach
-                        state.below[i] = floor
-                        continue
-                state.until[i] = -1.0
+                if state.until[i] < level:
+                    state.until[i] = level + AHEAD
+                    state.below[i] = kl_upper(mean[i], state.until[i] / seen[i], state.below[i]) + SLACK
+                floor = best - MARGIN
+                if state.below[i] < floor or (floor > mean[i] and seen[i] * kl(mean[i], floor) > level):
+                    continue
+                state.solved[i] = True
                 state.index[i] = kl_upper(mean[i], level / seen[i], state.index[i])
                 best = max(best, state.index[i])
             floor = best - MARGIN
             for i in range(len(mean)):
-                solved = i == leader or state.until[i] <= level
-                if solved and state.index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
+                if state.solved[i] and state.index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
                     chosen = i
             state.leader = chosen
         predicted[chosen] += 1
