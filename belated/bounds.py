@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from belated import require
 from belated.errors import InvalidArgument
 
 BaseBound = Callable[[float], float]  # f: what a learner's regret without delay is at most, after m rounds
@@ -22,16 +23,8 @@ _TIE = 1e-9  # indices this close to the largest are tied, so a suboptimal index
 _EXACT, _CHUNK = 10_000_000, 1 << 16  # rounds summed one by one, and how many of them at a time
 
 
-def _number(name: str, value: float, least: float) -> float:
-    if not math.isfinite(value):
-        raise InvalidArgument(f"{name} must be finite, got {value}")
-    if value < least:
-        raise InvalidArgument(f"{name} must be >= {least}, got {value}")
-    return float(value)
-
-
 def _whole(name: str, value: float, least: int) -> int:
-    if _number(name, value, least) != int(value):
+    if require.real(name, value, low=least) != int(value):
         raise InvalidArgument(f"{name} must be a whole number, got {value}")
     return int(value)
 
@@ -77,8 +70,8 @@ def capped(base_bound: BaseBound) -> BaseBound:
     """
 
     def bound(rounds: float) -> float:
-        at = max(_number("rounds", rounds, 0), 1.0)
-        return min(float(rounds), _number(f"base_bound({at:g})", base_bound(at), 0))
+        at = max(require.real("rounds", rounds, low=0), 1.0)
+        return min(float(rounds), require.real(f"base_bound({at:g})", base_bound(at), low=0))
 
     return bound
 
@@ -120,7 +113,7 @@ def outstanding(n: float, mean_delay: float) -> float:
     >>> round(outstanding(10_000, 100), 2)
     180.12
     """
-    mean_delay, log_n = _number("mean_delay", mean_delay, 0), math.log(_whole("n", n, 1))
+    mean_delay, log_n = require.real("mean_delay", mean_delay, low=0), math.log(_whole("n", n, 1))
     return mean_delay + 2 * log_n + math.sqrt(4 * mean_delay * log_n) + 1
 
 
@@ -130,7 +123,7 @@ def outstanding_bounded(n: float, max_delay: float) -> float:
     >>> outstanding_bounded(10_000, 100)
     100.0
     """
-    return float(min(_whole("n", n, 1) - 1, _number("max_delay", max_delay, 0)))
+    return float(min(_whole("n", n, 1) - 1, require.real("max_delay", max_delay, low=0)))
 
 
 def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
@@ -144,7 +137,7 @@ def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
     389.3
     """
     gaps = _vector("gaps", gaps)
-    return _number("base_regret", base_regret, 0) + float(gaps @ _per_action("peaks", peaks, gaps.size))
+    return require.real("base_regret", base_regret, low=0) + float(gaps @ _per_action("peaks", peaks, gaps.size))
 
 
 def qpmd_iid(base_regret: float, gaps: ArrayLike, n: float, mean_delays: ArrayLike) -> float:
@@ -171,7 +164,7 @@ def ucb1(n: float, gaps: ArrayLike) -> float:
 def _ucb1(n: float, gaps: ArrayLike, constant: float) -> float:
     gaps = _vector("gaps", gaps, most=1)
     positive = gaps[gaps > 0]
-    return float((8 * math.log(_number("n", n, 1)) / positive + constant * positive).sum())
+    return float((8 * math.log(require.real("n", n, low=1)) / positive + constant * positive).sum())
 
 
 def ucb1_distribution_free(n: float, actions: int) -> float:
@@ -182,7 +175,7 @@ def ucb1_distribution_free(n: float, actions: int) -> float:
     >>> round(ucb1_distribution_free(100_000, 2), 1)
     8592.4
     """
-    n, actions = _number("n", n, 1), _whole("actions", actions, 1)
+    n, actions = require.real("n", n, low=1), _whole("actions", actions, 1)
     bound = 4 * math.sqrt(2 * n * actions * math.log(n)) + (1 + math.pi**2 / 3) * actions
     return bound if actions > 1 else 0.0
 
@@ -251,7 +244,7 @@ def delayed_klucb_pulls(n: int, mean: float, best: float, peak: float) -> float:
     >>> round(delayed_klucb_pulls(20_000, 0.4, 0.6, 0))
     444
     """
-    n, peak = _whole("n", n, 3), _number("peak", peak, 0)
+    n, peak = _whole("n", n, 3), require.real("peak", peak, low=0)
     mean, best = float(_vector("mean", mean, most=1)[0]), float(_vector("best", best, most=1)[0])
     if mean >= best:
         raise InvalidArgument(f"mean must be < best = {best}, got {mean}")
@@ -308,7 +301,7 @@ def lai_robbins(n: float, means: ArrayLike) -> float:
     >>> round(lai_robbins(20_000, [0.6, 0.4]), 2)
     24.43
     """
-    log_n, means = math.log(_number("n", n, 1)), _vector("means", means, most=1)
+    log_n, means = math.log(require.real("n", n, low=1)), _vector("means", means, most=1)
     arms, best = means[means < means.max()], means.max()
     return float(((best - arms) * log_n / _kl(arms, best)).sum())
 
@@ -321,7 +314,7 @@ def hedge(n: float, actions: int) -> float:
     >>> round(hedge(10_000, 10), 1)
     151.7
     """
-    return math.sqrt(_number("n", n, 1) * math.log(_whole("actions", actions, 1)))
+    return math.sqrt(require.real("n", n, low=1) * math.log(_whole("actions", actions, 1)))
 
 
 def exp3(n: float, actions: int) -> float:
@@ -343,7 +336,7 @@ def exp3ix(n: float, actions: int) -> float:
     >>> round(exp3ix(10_000, 10), 1)
     2626.8
     """
-    n, actions = _number("n", n, 1), _whole("actions", actions, 1)
+    n, actions = require.real("n", n, low=1), _whole("actions", actions, 1)
     if actions == 1:
         return 0.0
     return 2 * exp3(n, actions) + (2 * math.sqrt(n * actions / math.log(actions)) + 1) * (1 + math.log(2))
@@ -357,7 +350,7 @@ def tsallis_inf(n: float, actions: int) -> float:
     >>> round(tsallis_inf(10_000, 10), 1)
     1265.9
     """
-    n, actions = _number("n", n, 1), _whole("actions", actions, 1)
+    n, actions = require.real("n", n, low=1), _whole("actions", actions, 1)
     return 4 * math.sqrt(actions * n) + 1 if actions > 1 else 0.0
 
 
@@ -394,5 +387,5 @@ def is_vacuous(bound: float, n: float, reward_range: float = 1.0) -> bool:
     """
     if math.isnan(bound):
         raise InvalidArgument(f"bound must be a number, got {bound}")
-    limit = _number("reward_range", reward_range, 0) * _number("n", n, 1)
+    limit = require.real("reward_range", reward_range, low=0) * require.real("n", n, low=1)
     return bound >= limit * (1 - 1e-12)  # a bound scaled by the range is rounded: equal means equal to 1e-12
