@@ -9,56 +9,37 @@
 See `protocols.py` for the theory in one page.
 """
 
-from belated import bounds, catalog, delays, errors, games
+from belated import bounds, catalog, delays, errors, games, learners
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
-from belated.learners import (
-    KLUCB,
-    UCB1,
-    EpsilonGreedy,
-    Exp3,
-    Exp3IX,
-    Hedge,
-    RoundRobin,
-    ThompsonBernoulli,
-    TsallisINF,
-    Uniform,
-)
+from belated.learners import *  # noqa: F403  (a new learner is one file and one line there)
 from belated.protocols import NEVER, Decision, Delays, Game, Learner, PlainLearner
 
 __version__ = "0.1.0"
 
 __all__ = [
+    *learners.__all__,
     "BOLD",
-    "KLUCB",
     "NEVER",
     "QPMD",
-    "UCB1",
     "Decision",
     "DelayedKLUCB",
     "DelayedUCB1",
     "Delays",
     "Direct",
-    "EpsilonGreedy",
-    "Exp3",
-    "Exp3IX",
     "Forecaster",
     "Game",
-    "Hedge",
     "Learner",
     "PlainLearner",
     "Result",
-    "RoundRobin",
-    "ThompsonBernoulli",
-    "TsallisINF",
-    "Uniform",
     "bounds",
     "catalog",
     "delays",
     "errors",
     "from_bytes",
     "games",
+    "learners",
     "play",
 ]

@@ -10,6 +10,7 @@ Paper: Joulani, Gyorgy, Szepesvari, "Online learning under delayed feedback", IC
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +31,10 @@ def _whole(name: str, value: float, least: int) -> int:
 
 
 def _vector(name: str, values: ArrayLike, most: float = math.inf) -> NDArray[np.float64]:
-    vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    try:
+        vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} must be numbers, got {values!r}") from None
     if vector.ndim != 1 or vector.size == 0:
         raise InvalidArgument(f"{name} must be a number or a non-empty vector, got shape {vector.shape}")
     wrong = vector[~(np.isfinite(vector) & (vector >= 0) & (vector <= most))]
@@ -68,6 +72,8 @@ def capped(base_bound: BaseBound) -> BaseBound:
     >>> capped(lambda m: 2 * math.sqrt(m))(0.0), capped(lambda m: 2 * math.sqrt(m))(100.0)
     (0.0, 20.0)
     """
+    if not callable(base_bound):
+        raise InvalidArgument(f"base_bound must be a function of the rounds, got {base_bound!r}")
 
     def bound(rounds: float) -> float:
         at = max(require.real("rounds", rounds, low=0), 1.0)
@@ -277,6 +283,7 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     return least
 
 
+@cache
 def _optimum_missed(n: int) -> float:
     """sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t}) >= expected rounds with the best index below its mean."""
     last, total = min(n, _EXACT), 0.0

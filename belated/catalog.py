@@ -1,13 +1,14 @@
 """The one table of names. The command line, studies, the service, saved bytes and the checks all read it.
 
-A new learner is one file and one line here. Names are class names in lower case.
+Everything that the packages of learners, forecasters, games and delays export is in it. Names are class names in lower
+case.
 """
 
 from __future__ import annotations
 
 import difflib
 from inspect import isabstract
-from typing import Any
+from typing import Any, TypeVar
 
 from belated import delays, forecasters, games, learners
 from belated.errors import InvalidArgument, InvalidState
@@ -61,19 +62,26 @@ TABLES = {
 INNER = {"learner": "learner", "laws": {"game": "law of an arm", "delays": "delays"}, "law": "delays"}
 
 
-def add(learner: type[Learner]) -> type[Learner]:
-    """Enter a learner of your own, so that saved forecasters over it can be read back. Use it as a decorator.
+Spec = TypeVar("Spec", bound=type[Learner] | type[Game] | type[Delays])
+
+
+def add(spec: Spec) -> Spec:
+    """Enter a learner, game or delay law of your own, so that data and saved bytes can name it. Use it as a decorator.
 
     >>> import belated as bl
     >>> bl.catalog.add(bl.UCB1) is bl.UCB1
     True
     """
-    name = learner.__name__.lower()
-    known = LEARNERS.get(name)
-    if known is not None and known.__module__.startswith("belated.") and known is not learner:
-        raise InvalidArgument(f"the catalog has a learner called {name!r} already")
-    LEARNERS[name] = learner
-    return learner
+    name = spec.__name__.lower()
+    for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS)):
+        if not issubclass(spec, kind):
+            continue
+        known = table.get(name)
+        if known is not None and known is not spec and known.__module__.startswith("belated."):
+            raise InvalidArgument(f"the catalog has a {kind.__name__.lower()} called {name!r} already")
+        table[name] = spec
+        return spec
+    raise InvalidArgument(f"the catalog takes learners, games and delay laws, got {spec!r}")
 
 
 def find(kind: str, name: Any) -> Any:
@@ -113,7 +121,11 @@ def from_data(kind: str, data: Any) -> Any:
     """
     if not isinstance(data, dict) or "name" not in data:
         raise InvalidArgument(f"a {kind} is a table with a name, got {data!r}")
-    make = find(kind, data["name"])
+    return build(find(kind, data["name"]), kind, data)
+
+
+def build(make: Any, kind: str, data: dict[str, Any]) -> Any:
+    """A spec of the class `make` from its data."""
     fields = {key: _inner(kind, key, value) for key, value in data.items() if key != "name"}
     try:
         return make(**fields)
@@ -126,8 +138,13 @@ def _inner(kind: str, key: str, value: Any) -> Any:
     if isinstance(target, dict):
         target = target.get(kind)
     if target is None:
-        return value
+        return _tuples(value) if kind == "learner" else value
     return [from_data(target, v) for v in value] if isinstance(value, list | tuple) else from_data(target, value)
+
+
+def _tuples(value: Any) -> Any:
+    """Matrices of learners are nested tuples: they must be hashable."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def from_bytes(data: bytes) -> Forecaster:

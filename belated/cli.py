@@ -80,13 +80,15 @@ def _rich_table(problem: str, rows: list[dict[str, Any]]) -> Any:
 def show_catalog() -> None:
     """What there is, with one line each."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
     for kind, entries in catalog.TABLES.items():
         shown = Table(title=kind, title_justify="left", show_header=False, box=None, padding=(0, 2))
         for name, thing in sorted(entries.items()):
-            shown.add_row(name, str(inspect.signature(thing)).split(" ->")[0], _first_line(thing))
+            arguments = ", ".join(str(p).partition(":")[0] for p in inspect.signature(thing).parameters.values())
+            shown.add_row(name, escape(f"({arguments})"), escape(_first_line(thing)))
         console.print(shown)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +69,15 @@ class Learner(ABC):
       `predictions`; under Direct it lies behind. A schedule such as gamma_t is recomputed from it.
 
     A learner must accept predict after predict: a cancelled round is skipped.
+
+    (A choice among the actions that are eligible right now has its place as a third kernel, which a learner may have or
+    not: `predict_among(params, state, context, allowed, draw)`.)
     """
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
     version: ClassVar[int] = 1
-    #: What the learner learns from: its own reward, or the rewards of all actions.
-    feedback: ClassVar[Feedback] = "bandit"
+    #: What the learner learns from: its own reward, the rewards of all actions, or (if it learns nothing) any.
+    feedback: ClassVar[Literal["bandit", "full", "any"]] = "bandit"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
     #: How many numbers of side information a prediction takes.
@@ -106,35 +109,51 @@ class Learner(ABC):
         """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
         return None
 
-    def stochastic_bound(self, n: int, means: Floats) -> float | None:
-        """A bound on the regret without delay for i.i.d. rewards with these means; None if there is none."""
+    def stochastic_bound(self, n: float, means: Floats) -> float | None:
+        """A bound on the regret without delay for i.i.d. rewards with these means; None if there is none.
+
+        One that is also given for n = 1 must be concave in n: BOLD's theorem then uses it.
+        """
         return None
 
-    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | None:
-        """The same when played directly under delay (the paper's white-box theorems); None if there is none.
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | str:
+        """The same when played directly under delay (the paper's white-box theorems), or why there is none.
 
         `peaks` are E G*_i; `peak` is E G* where it is decided by the delays alone, else None.
         """
-        return None
+        return f"no theorem bounds {type(self).__name__} played directly under delay"
 
 
 class Game(ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
 
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
-    and theirs to use; `feedback`, to be filled with 1 or K numbers.
+    and theirs to use; `feedback`, to be filled with 1 or K numbers. In the compiled loop they are bare pointers: index
+    them, but ask for no length and no slice (put sizes into `params`).
     """
 
     feedback: Feedback
-    #: True when rewards are i.i.d. draws.
+    #: True when rewards are i.i.d. draws with the expectations `means`.
     stochastic: ClassVar[bool] = False
-    #: Then, the expected reward of each action.
-    means: Sequence[float] | None = None
+    #: True when regret is against one fixed action, as in the theorems.
+    fixed_comparator: ClassVar[bool] = True
 
-    @property
-    @abstractmethod
-    def actions(self) -> int:
-        """K, the number of actions."""
+    if TYPE_CHECKING:
+
+        @property
+        def actions(self) -> int:
+            """K, the number of actions: a field or a property."""
+            ...
+
+        @property
+        def means(self) -> Sequence[float] | None:
+            """The expected reward of each action, where there is one: a field, a property, or nothing."""
+            ...
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "means":
+            return None
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @abstractmethod
     def params(self) -> Floats:
@@ -160,7 +179,10 @@ class Game(ABC):
 
 
 class Delays(ABC):
-    """The law of the delays tau_1, tau_2, ..., independent of the outcomes."""
+    """The law of the delays tau_1, tau_2, ..., independent of the outcomes.
+
+    To be put inside `Lossy` or `PerAction` as well, derive from `belated.delays.Law`.
+    """
 
     #: True when the law looks at the action (then BOLD's theorem does not apply).
     depends_on_action: ClassVar[bool] = False
@@ -174,17 +196,28 @@ class Delays(ABC):
     @property
     @abstractmethod
     def kernel(self) -> Callable[..., Any]:
-        """The kernel `delay(params, k0, k1, round_, action) -> int`, at most `NEVER`."""
+        """The kernel `delay(params, k0, k1, round_, action) -> int`, from 0 to `NEVER`.
 
-    @property
-    def mean(self) -> float | None:
-        """E tau; infinite where the law has no mean; None where there is no single one."""
-        return None
+        `params` is a bare pointer in the compiled loop: index it, but ask for no length. `action` is 0 unless the law
+        depends on it: then delays are drawn for many rounds in one call.
+        """
 
-    @property
-    def maximum(self) -> int | None:
-        """The largest delay; `NEVER` if feedback may stay away; None if the law has no largest."""
-        return None
+    if TYPE_CHECKING:
+
+        @property
+        def mean(self) -> float | None:
+            """E tau, infinite where there is none; None where it is not known: a field, a property, or nothing."""
+            ...
+
+        @property
+        def maximum(self) -> int | None:
+            """The largest delay; `NEVER` if feedback may stay away; None if there is no largest."""
+            ...
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("mean", "maximum"):
+            return None
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def mean_of(self, action: int) -> float | None:
         """E tau for one action."""

@@ -384,4 +384,12 @@ def test_nothing_heavy_is_imported() -> None:
         tree = ast.parse(source.read())
     froms = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    assert froms | names == {"math", "collections.abc", "numpy", "numpy.typing", "belated", "belated.errors"}
+    assert froms | names == {
+        "math",
+        "collections.abc",
+        "functools",
+        "numpy",
+        "numpy.typing",
+        "belated",
+        "belated.errors",
+    }

@@ -124,7 +124,7 @@ def test_engine_check_fails_on_a_game_with_two_faces(monkeypatch):
 
     monkeypatch.setattr(environment, "play", play)
     with pytest.raises(CheckFailed):
-        environment.same_law_for_all(games.Switching(3))
+        environment.plays_the_same_compiled(games.Switching(3))
     with pytest.raises(CheckFailed):
         environment.delays_ignore_actions_unless_they_say(delays.Geometric(mean=9))
 
@@ -134,7 +134,7 @@ def test_every_check_has_a_broken_twin():
         "saved_continues",
         "is_refused_where_it_must",
         "is_plain_data",
-        "same_law_for_all",
+        "plays_the_same_compiled",
         "delays_ignore_actions_unless_they_say",
     }
     everything = (*checks.LEARNER_CHECKS, *checks.GAME_CHECKS, *checks.DELAY_CHECKS)

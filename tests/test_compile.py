@@ -80,10 +80,38 @@ def test_same_function_gives_the_same_kernel():
         assert len(identity(kernel(f))) == 64
 
 
-def test_kernels_without_source_are_compiled_without_cache():
-    space = {}
-    exec("def nameless(x):\n    return x * 2.0", space)
-    compiled = kernel(space["nameless"])
-    assert compiled(4.0) == 8.0
+def test_kernels_without_source_are_told_apart_by_their_code():
+    found = []
+    for factor in (2.0, 3.0):
+        space = {}
+        exec(f"def nameless(x):\n    return x * {factor}", space)
+        compiled = kernel(space["nameless"])
+        assert compiled(4.0) == 4.0 * factor
+        found.append(identity(compiled))
+    assert found[0] != found[1]
+
+
+def test_a_kernel_that_names_something_without_identity_is_compiled_without_cache():
+    thing = object()
+
+    def strange(x):
+        return x if thing is None else x + 1.0
+
     if COMPILED:
-        assert identity(compiled) is None
+        assert identity(kernel(strange)) is None
+
+
+def test_editing_a_file_after_its_import_does_not_spoil_the_cache(tmp_path):
+    """What is compiled is what was imported; the next process must not find it under the new text."""
+    first = textwrap.dedent(SOURCE.format(factor=3.0, shift=0.0))
+    module = tmp_path / "edited.py"
+    environment = os.environ | {"BELATED_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    edit = f"import pathlib; p = pathlib.Path({str(module)!r}); p.write_text(p.read_text().replace('3.0', '5.0'))"
+    steps = [f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import edited; {edit}; print(edited.outer(2.0))"]
+    steps.append(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import edited; print(edited.outer(2.0))")
+    module.write_text(first)
+    said = []
+    for step in steps:
+        ran = subprocess.run([sys.executable, "-c", step], capture_output=True, text=True, check=True, env=environment)
+        said.append(float(ran.stdout))
+    assert said == [7.0, 11.0]

@@ -32,12 +32,13 @@ def allowed(learner: Learner) -> list[type[Forecaster]]:
 def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between."""
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
-    return games.RewardTable(np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table)), learner.feedback)
+    rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
+    return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit")
 
 
 def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
     """What the learner is told about a round of an arena."""
-    row = game.table[round_]  # type: ignore[attr-defined]
+    row = game.table[round_]
     return row if learner.feedback == "full" else row[action : action + 1]
 
 

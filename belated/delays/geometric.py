@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from belated import require
-from belated.delays.law import MeanLaw, Sampler
+from belated.delays.law import Law, Sampler
 from belated.kernels.compile import kernel
 from belated.kernels.sampling import geometric
 from belated.protocols import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometric(MeanLaw):
+class Geometric(Law):
     """P(tau = k) = p (1 - p)^k for k = 0, 1, ..., with p = 1 / (1 + mean).
 
     >>> import belated as bl
@@ -23,7 +23,7 @@ class Geometric(MeanLaw):
     50
     """
 
-    mean: float = field()
+    mean: float
 
     def __post_init__(self) -> None:
         require.real("mean", self.mean, low=0, high=1e15)

@@ -46,13 +46,6 @@ class Law(Delays):
             raise InvalidArgument(f"the delays are given for {self.actions} actions, the game has {actions}")
 
 
-class MeanLaw(Law):
-    """A law that takes its mean as an argument."""
-
-    #: A plain attribute over the property, so that a dataclass field may bear the name.
-    mean: float = 0.0
-
-
 @cache
 def from_the_start(sampler: Sampler) -> Callable[..., Any]:
     """The kernel `delay(params, k0, k1, round_, action)` of a sampler."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from belated import require
-from belated.delays.law import MeanLaw, Sampler
+from belated.delays.law import Law, Sampler
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.kernels.sampling import LARGEST
@@ -16,7 +16,7 @@ from belated.protocols import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pareto(MeanLaw):
+class Pareto(Law):
     """The integer part of a Lomax (shifted Pareto) variable: P(tau >= k) = (1 + k / scale)^-alpha.
 
     The mean is finite because alpha > 1; the variance is infinite where alpha <= 2. The scale is solved so
@@ -31,7 +31,7 @@ class Pareto(MeanLaw):
     50.249
     """
 
-    mean: float = field()
+    mean: float
     alpha: float = 1.5
 
     def __post_init__(self) -> None:

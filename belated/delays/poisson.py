@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from belated import require
-from belated.delays.law import MeanLaw, Sampler
+from belated.delays.law import Law, Sampler
 from belated.kernels.compile import kernel
 from belated.kernels.sampling import poisson
 from belated.protocols import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson(MeanLaw):
+class Poisson(Law):
     """P(tau = k) = e^-mean mean^k / k! for k = 0, 1, ...
 
     >>> import belated as bl
@@ -22,7 +22,7 @@ class Poisson(MeanLaw):
     7.5
     """
 
-    mean: float = field()
+    mean: float
 
     def __post_init__(self) -> None:
         require.real("mean", self.mean, low=0, high=1e15)

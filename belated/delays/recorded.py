@@ -117,9 +117,6 @@ def empirical(params, start, draw, layer, round_, action):
 
 @kernel
 def trace(params, start, draw, layer, round_, action):
-    # Rounds may be drawn ahead, beyond the end.
-    if round_ > params[start]:
-        return NEVER
     columns = int(params[start + 1])
     column = action if columns > 1 else 0
     return whole(params[start + 2 + (round_ - 1) * columns + column])

@@ -22,7 +22,7 @@ from belated.kernels.random import replication_key
 from belated.protocols import NEVER
 
 #: Why the loop returned.
-BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION = range(5)
+BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK = range(7)
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -175,7 +175,7 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
             t = desk.round
             if not by_action:
                 # Delays that do not look at the action are drawn some rounds ahead, all in one call.
-                call_law(law, law_params, k0, k1, t + 1, 0, ahead, waits)
+                call_law(law, law_params, k0, k1, t + 1, 0, min(ahead, horizon - t), waits)
             drawn = t
             while t < stop:
                 if free < 0:
@@ -207,9 +207,20 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     call_law(law, law_params, k0, k1, t, action, 1, waits)
                     drawn = t - 1
                 elif t - drawn > ahead:
-                    call_law(law, law_params, k0, k1, t, 0, ahead, waits)
+                    call_law(law, law_params, k0, k1, t, 0, min(ahead, horizon - t + 1), waits)
                     drawn = t - 1
                 delay = waits[t - drawn - 1]
+                if delay < 0:
+                    t -= 1
+                    reason = BAD_DELAY
+                    break
+                sound = True
+                for i in range(len(feedback)):
+                    sound = sound and 0.0 <= feedback[i] <= 1.0
+                if not sound:
+                    t -= 1
+                    reason = BAD_FEEDBACK
+                    break
                 if record:
                     actions[replication, t - 1] = action
                     delays[replication, t - 1] = delay

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from belated.engine.workspace import Setting, Tables
+from belated.errors import InvalidArgument, InvalidFeedback
 from belated.forecasters import BOLD, QPMD
 from belated.kernels.compile import kernel
-from belated.kernels.random import replication_key, seed_words
+from belated.kernels.random import key_of
 from belated.protocols import NEVER, Learner
 
 #: Progress is told about every so many rounds.
@@ -23,7 +24,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     game, law, rounds = setting.game, setting.delays, setting.rounds
     forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
     outcome, regret, delay_of = kernel(type(game).outcome), kernel(type(game).regret), kernel(law.kernel)
-    k0, k1 = (np.uint64(word) for word in replication_key(*seed_words(setting.seed), replication))
+    k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
     whole = game.feedback == "full"
     vector = np.zeros(game.actions if whole else 1)
@@ -38,6 +39,11 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         pulls[decision.action] += 1
         outcome(params, memory, k0, k1, t, decision.action, vector)
         delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
+        where = f"in round {t} of replication {replication}"
+        if delay < 0:
+            raise InvalidArgument(f"{law!r} gave a delay below 0, {where}")
+        if not ((vector >= 0.0) & (vector <= 1.0)).all():
+            raise InvalidFeedback(f"{game!r} gave feedback outside [0, 1], {vector.tolist()}, {where}")
         if setting.record:
             tables.actions[replication, t - 1] = decision.action
             tables.delays[replication, t - 1] = delay

@@ -62,6 +62,10 @@ def play(
     seed = require.integer("seed", seed, low=0, high=2**64 - 1)
     if threads is not None:
         require.integer("threads", threads, low=1)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InvalidArgument(f"progress must be None, True, False or a function, got {progress!r}")
+    if not isinstance(record, bool | np.bool_):
+        raise InvalidArgument(f"record must be True or False, got {record!r}")
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     _check_fit(forecaster, game, delays, rounds)
@@ -117,10 +121,13 @@ def _check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) 
     if forecaster.actions != game.actions:
         raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
     learner = forecaster.learner
-    if isinstance(learner, Learner) and learner.feedback != game.feedback:
-        raise InvalidArgument(
-            f"{learner!r} learns from {learner.feedback} feedback, {game!r} gives {game.feedback} feedback"
-        )
+    if isinstance(learner, Learner):
+        if learner.feedback not in (game.feedback, "any"):
+            raise InvalidArgument(
+                f"{learner!r} learns from {learner.feedback} feedback, {game!r} gives {game.feedback} feedback"
+            )
+        if learner.context_size:
+            raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
     for thing in (game, delays):
         longest = thing.longest()
         if longest is not None and longest < rounds:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Result:
     """Regret and counts of all replications, the theorem's bound beside them, and the certificate.
 
@@ -42,7 +43,7 @@ class Result:
     steps: Integers  #: n' of QPM-D (0 for others), (replications,)
     base_pulls: Integers  #: T'_i of QPM-D (0 for others), (replications, actions)
     certificate: Certificate
-    theorem: Theorem = field(repr=False)
+    theorem: Theorem | str
     seconds: float
     actions: NDArray[np.int32] | None = None  #: with record=True: (replications, rounds), from 0
     delays: Integers | None = None
@@ -56,31 +57,38 @@ class Result:
     def rounds(self) -> int:
         return self.setting.rounds
 
-    @property
+    @cached_property
     def bound(self) -> float | None:
         """The theorem's bound on the mean regret at the horizon; None where none applies (see `bound_reason`)."""
-        return None if isinstance(self.theorem, str) else float(self.theorem(self.rounds))
+        return None if isinstance(self.theorem, str) else float(self.theorem.bound(self.rounds))
 
     @property
     def bound_reason(self) -> str | None:
         """Why there is no bound; None where there is one."""
         return self.theorem if isinstance(self.theorem, str) else None
 
-    @property
+    @cached_property
     def bound_curve(self) -> Floats | None:
         """The bound at every checkpoint."""
         if isinstance(self.theorem, str):
             return None
-        return np.array([self.theorem(int(n)) for n in self.checkpoints])
+        return np.array([self.theorem.bound(int(n)) for n in self.checkpoints])
 
     @property
     def verdict(self) -> str:
-        """'holds' or 'fails' for the mean regret against the bound; 'vacuous' if the bound says nothing; 'no bound'."""
+        """The mean regret against the bound: 'holds', or 'fails' where it is above by three standard errors.
+
+        'vacuous' if the bound says no more than one per round, 'unclear' if the mean is above but may be so by chance
+        (as a single replication may), 'no bound' if there is none.
+        """
         if self.bound is None:
             return "no bound"
         if is_vacuous(self.bound, self.rounds):
             return "vacuous"
-        return "holds" if self.mean_regret <= self.bound else "fails"
+        if self.mean_regret <= self.bound:
+            return "holds"
+        sure = self.replications > 1 and self.mean_regret - 3 * self.standard_error > self.bound
+        return "fails" if sure else "unclear"
 
     @property
     def mean_regret(self) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,65 +12,92 @@ from belated.engine.workspace import Setting, Tables
 from belated.forecasters import BOLD, QPMD
 from belated.protocols import Floats, Learner
 
-#: A bound at n rounds, or the reason why there is none.
-Theorem = Callable[[int], float] | str
 
-
-def theorem(setting: Setting, tables: Tables) -> Theorem:
-    """The bound on the mean regret as a function of n, with the measured peaks in it; or why there is none.
+@dataclass(frozen=True, eq=False)
+class Theorem(ABC):
+    """A bound on the mean regret as a function of n, with the measured peaks in it.
 
     The peaks are those of the whole run. For fewer rounds than it had, they make the bound larger, never wrong.
     """
-    learner = setting.forecaster.learner
+
+    learner: Learner
+
+    @abstractmethod
+    def bound(self, n: int) -> float:
+        """The bound at n rounds, at most n."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoldTheorem(Theorem):
+    """E R_n <= E[(G* + 1) f~(n / (G* + 1))], the mean over the replications."""
+
+    peak: Floats
+    means: Floats | None
+
+    def bound(self, n: int) -> float:
+        return bounds.bold(self.base, n, self.peak)
+
+    def base(self, n: float) -> float:
+        """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
+        value = self.learner.bound(n)
+        if value is None and self.means is not None:
+            value, first = (self.learner.stochastic_bound(m, self.means) or 0.0 for m in (n, 1.0))
+            value += max(0.0, 1.0 - first)
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class QpmdTheorem(Theorem):
+    """E R_n <= E R^base_n + sum_i Delta_i E G*_i."""
+
+    means: Floats
+    peaks: Floats
+
+    def bound(self, n: int) -> float:
+        known = [f for f in (self.learner.stochastic_bound(n, self.means), self.learner.bound(n)) if f is not None]
+        if not known:
+            return float(n)
+        return min(float(n), bounds.qpmd(min(known), self.means.max() - self.means, self.peaks))
+
+
+@dataclass(frozen=True, eq=False)
+class DirectTheorem(Theorem):
+    """What the learner says of itself under delay: Delayed-UCB1, Delayed-KL-UCB."""
+
+    means: Floats
+    peaks: Floats
+    peak: float | None
+
+    def bound(self, n: int) -> float:
+        known = self.learner.delayed_bound(n, self.means, self.peaks, self.peak)
+        return float(n) if isinstance(known, str) else min(float(n), known)
+
+
+def theorem(setting: Setting, tables: Tables) -> Theorem | str:
+    """The theorem that covers a run, or the reason why none does."""
+    learner, game = setting.forecaster.learner, setting.game
     if not isinstance(learner, Learner):
         return "a plain learner has no stated bound"
     if tables.tally["cancelled"].any():
         return "tickets were cancelled, which the theorems do not cover"
+    if not game.fixed_comparator:
+        return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
+    name = type(learner).__name__
+    means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None
     if isinstance(setting.forecaster, BOLD):
-        return _bold(setting, learner, tables.summary["peak"])
-    if not setting.game.stochastic or setting.game.means is None:
+        if setting.delays.depends_on_action:
+            return "the delays depend on the action, which BOLD's theorem excludes"
+        if learner.bound(1.0) is not None or (means is not None and learner.stochastic_bound(1.0, means) is not None):
+            return BoldTheorem(learner, np.asarray(tables.summary["peak"], float), means)
+        return f"{name} has no known bound {'of the form needed' if game.stochastic else 'against an adversary'}"
+    if means is None:
         return f"{type(setting.forecaster).__name__} has a bound for i.i.d. rewards only"
-    means = np.asarray(setting.game.means, float)
-    peaks = tables.tally["peak"].mean(axis=0)
+    peaks = np.asarray(tables.tally["peak"].mean(axis=0), float)
     if isinstance(setting.forecaster, QPMD):
-        return _qpmd(learner, means, peaks)
+        if learner.stochastic_bound(setting.rounds, means) is None and learner.bound(setting.rounds) is None:
+            return f"{name} has no known bound without delay"
+        return QpmdTheorem(learner, means, peaks)
     peak = None if setting.delays.depends_on_action else float(tables.summary["peak"].mean())
-    return _direct(learner, means, peaks, peak)
-
-
-def _bold(setting: Setting, learner: Learner, peak: Floats) -> Theorem:
-    if setting.delays.depends_on_action:
-        return "the delays depend on the action, which BOLD's theorem excludes"
-    if learner.bound(1.0) is None:
-        return f"{type(learner).__name__} has no known bound against an oblivious adversary"
-
-    def base(n: float) -> float:
-        value = learner.bound(n)
-        assert value is not None
-        return value
-
-    return lambda n: bounds.bold(base, n, np.asarray(peak, float))
-
-
-def _qpmd(learner: Learner, means: Floats, peaks: Floats) -> Theorem:
-    gaps = means.max() - means
-
-    def value(n: int) -> float:
-        known = [f for f in (learner.stochastic_bound(n, means), learner.bound(n)) if f is not None]
-        return min(float(n), bounds.qpmd(min(known, default=float(n)), gaps, peaks))
-
-    if learner.stochastic_bound(10, means) is None and learner.bound(10) is None:
-        return f"{type(learner).__name__} has no known bound without delay"
-    return value
-
-
-def _direct(learner: Learner, means: Floats, peaks: Floats, peak: float | None) -> Theorem:
-    def value(n: int) -> float:
-        known = learner.delayed_bound(n, means, peaks, peak)
-        return float(n) if known is None else min(float(n), known)
-
-    if learner.delayed_bound(10, means, peaks, peak) is None:
-        if peak is None and learner.delayed_bound(10, means, peaks, 0.0) is not None:
-            return f"the theorem for {type(learner).__name__} needs delays that do not depend on the action"
-        return f"no theorem bounds {type(learner).__name__} played directly under delay"
-    return value
+    known = learner.delayed_bound(setting.rounds, means, peaks, peak)
+    return known if isinstance(known, str) else DirectTheorem(learner, means, peaks, peak)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from belated.engine import loop, mailbox
-from belated.errors import BadPrediction
+from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.kernels import pointers, states
 from belated.kernels.compile import COMPILED, pointer
@@ -24,8 +24,8 @@ CHUNK = 0.05
 FIRST_CHUNK = 20_000 if COMPILED else 100
 #: Delays drawn in one call.
 AHEAD = 64
-#: Entries of a fresh mailbox and instances of a fresh pool, at least; and at most before there is a need.
-ROOM, MOST_ROOM = 256, 2**20
+#: Entries of a fresh mailbox and instances of a fresh pool, at least; and what they may take before there is a need.
+ROOM, MOST_BYTES = 256, 2**25
 
 
 @dataclass
@@ -74,15 +74,15 @@ class Workspace:
         assert isinstance(learner, Learner)
         self._setting = setting
         self._tables = tables
-        width = learner.actions if learner.feedback == "full" else 1
+        width = setting.game.actions if setting.game.feedback == "full" else 1
         self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster))
         self._desk = states.records(loop.DESK, 1)
         self._pool = states.records(states.state_dtype(learner), ROOM if setting.forecaster.grows else 1)
         self._marks = np.zeros(max(2 * learner.actions, ROOM), np.int64)
-        room = _room(setting)
+        room = _room(setting, mailbox.entry_dtype(width).itemsize)
         self._slab = mailbox.make_slab(room, width)
         self._wheel = mailbox.make_wheel(room)
-        self._budget = FIRST_CHUNK
+        self._budget = max(1, FIRST_CHUNK // learner.actions)
         game, law = setting.game, setting.delays
         self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed_words(setting.seed))
         self._game = (
@@ -114,8 +114,8 @@ class Workspace:
                 self._slab, self._wheel, desk["free"] = mailbox.grow(self._slab, self._wheel)
             elif reason == loop.POOL_FULL:
                 self._grow_pool()
-            elif reason == loop.BAD_PREDICTION:
-                self._refuse(desk)
+            elif reason != loop.BUDGET:
+                self._refuse(reason, desk)
 
     def _advance(self) -> int:
         setting, tables = self._setting, self._tables
@@ -150,18 +150,25 @@ class Workspace:
         # One word of marks serves many instances; a word each is more than enough.
         self._marks = np.concatenate([self._marks, np.zeros(max(0, len(larger) - len(self._marks)), np.int64)])
 
-    def _refuse(self, desk: Any) -> None:
+    def _refuse(self, reason: int, desk: Any) -> None:
+        setting = self._setting
         where = f"in round {int(desk['round']) + 1} of replication {int(desk['replication'])}"
-        forecaster = self._setting.forecaster
-        action, top = int(desk["action"]), forecaster.actions - 1
+        if reason == loop.BAD_DELAY:
+            raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
+        if reason == loop.BAD_FEEDBACK:
+            given = self._buffers[1].tolist()
+            raise InvalidFeedback(f"{setting.game!r} gave feedback outside [0, 1], {given}, {where}")
+        action, top = int(desk["action"]), setting.forecaster.actions - 1
         if not 0 <= action <= top:
-            raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
+            raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
         chance = float(desk["probability"])
-        raise BadPrediction(f"{forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
+        raise BadPrediction(f"{setting.forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
 
 
-def _room(setting: Setting) -> int:
-    """Entries that the mailbox will probably need: a power of two above the mean delay."""
+def _room(setting: Setting, size: int) -> int:
+    """Entries that the mailbox will probably need: a power of two above the mean delay, within reason."""
     mean = setting.delays.mean
-    expected = ROOM if mean is None else min(1.25 * mean, setting.rounds, setting.expiry, MOST_ROOM)
+    if mean is None or not math.isfinite(mean):
+        return ROOM
+    expected = min(1.25 * mean, setting.rounds, setting.expiry, MOST_BYTES / size)
     return max(ROOM, 1 << math.ceil(math.log2(max(expected, 1))))

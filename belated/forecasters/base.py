@@ -7,7 +7,8 @@ import operator
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -25,7 +26,7 @@ from belated.errors import (
 )
 from belated.forecasters import saving
 from belated.forecasters.instance import Instance
-from belated.kernels.random import replication_key, seed_words
+from belated.kernels.random import key_of
 from belated.protocols import Decision, Learner, PlainLearner
 
 #: Probabilities may pass 1 by rounding.
@@ -79,7 +80,7 @@ class Forecaster(ABC):
         self._issued = 0
         self._peak = 0
         self._replication = 0
-        self._key = _key(self.seed, 0)
+        self._key = key_of(self.seed, 0)
         self._instances: list[Any] = []
         self.actions = self._new_instance().actions
         self._check_learner(self._instances[0])
@@ -101,8 +102,7 @@ class Forecaster(ABC):
         """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions."""
         with self._lock:
             number, pending = self._open(ticket)
-            value = self._check_feedback(feedback)
-            self._deliver(pending, value)
+            self._deliver(pending, self._check_feedback(feedback, pending.action))
             del self._pending[number]
 
     def cancel(self, ticket: int) -> None:
@@ -135,7 +135,7 @@ class Forecaster(ABC):
         made = type(self)(self.learner, seed=seed)
         if replication:
             made._replication = replication
-            made._key = _key(made.seed, replication)
+            made._key = key_of(made.seed, replication)
             made._instances.clear()
             made._new_instance()
         return made
@@ -147,6 +147,14 @@ class Forecaster(ABC):
         with self._lock:
             name, stream = type(self).__name__.lower(), (self.seed, self._replication)
             return saving.pack(name, self.learner, stream, self._arrays())
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         name = repr(self.learner) if isinstance(self.learner, Learner) else _name_of(self.learner)
@@ -178,29 +186,33 @@ class Forecaster(ABC):
     def _new_instance(self) -> Any:
         number = len(self._instances)
         if isinstance(self.learner, Learner):
-            self._instances.append(Instance(self.learner, self._key, number))
+            first = self._instances[0] if self._instances else None
+            self._instances.append(Instance(self.learner, self._key, number, first))
         else:
-            made = self.learner()
-            if isinstance(made, Learner) or not isinstance(made, PlainLearner):
-                raise InvalidArgument(
-                    f"{_name_of(self.learner)} must make an object with actions, predict(context) and "
-                    f"update(context, action, probability, feedback), got {made!r}"
-                )
-            require.integer("actions of the learner", made.actions, low=1)
-            self._instances.append(made)
+            self._instances.append(self._check_made(self.learner()))
         return self._instances[-1]
+
+    def _check_made(self, made: Any) -> PlainLearner:
+        """What the function given as learner returned: a plain learner, a new one, with as many actions as before."""
+        if isinstance(made, Learner) or not isinstance(made, PlainLearner):
+            raise InvalidArgument(
+                "the function given as learner must return an object with actions, predict(context) and "
+                f"update(context, action, probability, feedback), got {made!r}"
+            )
+        require.integer("actions of the learner", made.actions, low=1)
+        if any(made is other for other in self._instances):
+            raise InvalidArgument(
+                f"the function given as learner must return a new object each time, got {made!r} again"
+            )
+        if self._instances and made.actions != self.actions:
+            raise InvalidArgument(f"the learners must have {self.actions} actions each, got one with {made.actions}")
+        return made
 
     def _ask(self, number: int, context: Any) -> tuple[int, float]:
         """Let an instance predict, and check what it says; a bad prediction leaves its state as it was."""
         learner = self._instances[number]
-        before = learner.state.copy() if isinstance(learner, Instance) else None
-        try:
-            said = learner.predict(context)
-            return self._check_prediction(said)
-        except Exception:
-            if before is not None:
-                learner.state[:] = before
-            raise
+        with _untouched(learner):
+            return self._check_prediction(learner.predict(context))
 
     def _check_prediction(self, said: Any) -> tuple[int, float]:
         try:
@@ -243,8 +255,8 @@ class Forecaster(ABC):
             raise InvalidArgument(f"context must be {size} finite numbers, got {context!r}")
         return vector
 
-    def _check_feedback(self, feedback: Any) -> Any:
-        if feedback is None or (isinstance(feedback, float) and math.isnan(feedback)):
+    def _check_feedback(self, feedback: Any, action: int) -> Any:
+        if feedback is None or (isinstance(feedback, float | np.floating) and math.isnan(feedback)):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if not isinstance(self.learner, Learner):
             return feedback
@@ -258,6 +270,8 @@ class Forecaster(ABC):
             raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}") from None
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
+        if self.learner.feedback == "any" and vector.shape == (self.actions,):
+            vector = vector[action : action + 1]
         if vector.shape != (size,):
             raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}")
         if not ((vector >= 0.0) & (vector <= 1.0)).all():
@@ -296,9 +310,16 @@ class Forecaster(ABC):
             raise InvalidState("the saved tickets do not fit the saved learner")
 
 
-def _key(seed: int, replication: int) -> tuple[np.uint64, np.uint64]:
-    low, high = replication_key(*seed_words(seed), replication)
-    return np.uint64(low), np.uint64(high)
+@contextmanager
+def _untouched(learner: Any) -> Iterator[None]:
+    """If anything goes wrong inside, the state of an instance is as before. (A plain learner cannot be restored.)"""
+    before = learner.state.copy() if isinstance(learner, Instance) else None
+    try:
+        yield
+    except Exception:
+        if before is not None:
+            learner.state[:] = before
+        raise
 
 
 def _wanted(size: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from belated.errors import InvalidArgument
 from belated.kernels import states
 from belated.kernels.compile import kernel
 from belated.kernels.random import learner_draw
@@ -52,13 +53,18 @@ def _steps(predict: Any, update: Any) -> tuple[Any, Any]:
 
 
 class Instance:
-    """A learner spec at work. `number` is its place in the pool: it draws by that and by its own count."""
+    """A learner spec at work. `number` is its place in the pool: it draws by that and by its own count.
 
-    def __init__(self, learner: Learner, key: tuple[Any, Any], number: int) -> None:
+    Instances of one learner share their parameters: the first makes them, the others are given `like` it.
+    """
+
+    def __init__(self, learner: Learner, key: tuple[Any, Any], number: int, like: Instance | None = None) -> None:
+        self.learner = learner
         self.actions = learner.actions
         self.tolerates_delay = learner.tolerates_delay
-        self.state = states.blank(learner)
-        self._params = states.params(learner)
+        self._blank: states.Records = states.blank(learner) if like is None else like._blank
+        self._params: states.Records = states.params(learner) if like is None else like._params
+        self.state = self._blank.copy()
         self._ask, self._tell = _steps(*states.kernels(learner))
         self._key = key
         self._number = number
@@ -69,8 +75,7 @@ class Instance:
         return int(self.state["predictions"][0])
 
     def predict(self, context: Any) -> tuple[int, float]:
-        given = NO_CONTEXT if context is None else context
-        action, probability = self._ask(self._params, self.state, given, self._number, *self._key)
+        action, probability = self._ask(self._params, self.state, self._vector(context), self._number, *self._key)
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
@@ -78,5 +83,19 @@ class Instance:
 
     def answer(self, number: int, context: Any, action: int, probability: float, feedback: Any) -> None:
         """Update with the feedback of its prediction `number`."""
-        given = NO_CONTEXT if context is None else context
-        self._tell(self._params, self.state, given, number, action, probability, feedback)
+        self._tell(self._params, self.state, self._vector(context), number, action, probability, feedback)
+
+    def _vector(self, context: Any) -> Any:
+        vector = NO_CONTEXT if context is None else context
+        if len(vector) != self.learner.context_size:
+            raise InvalidArgument(f"{self.learner!r} takes a context of {self.learner.context_size}, got {context!r}")
+        return vector
+
+    def __reduce__(self) -> Any:
+        return _revive, (self.learner, self._key, self._number, np.asarray(self.state))
+
+
+def _revive(learner: Learner, key: tuple[Any, Any], number: int, state: Any) -> Instance:
+    made = Instance(learner, key, number)
+    made.state[:] = state
+    return made

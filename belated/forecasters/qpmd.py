@@ -11,6 +11,7 @@ from belated.errors import Unsupported
 from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
 from belated.forecasters.instance import Instance, make_ask, make_tell
 from belated.kernels.compile import kernel
+from belated.protocols import Learner
 
 
 class QPMD(Forecaster):
@@ -56,6 +57,12 @@ class QPMD(Forecaster):
         """T'_i: how often the learner asked for each action, its pending query included."""
         return list(self._asked)
 
+    def _check_learner(self, learner: Any) -> None:
+        if isinstance(self.learner, Learner) and self.learner.context_size:
+            raise Unsupported(
+                f"QPM-D cannot play {self.learner!r}: it has no queue for each of endlessly many contexts"
+            )
+
     def _check_context(self, context: Any) -> Any:
         if context is not None:
             raise Unsupported(f"QPM-D takes no side information, got {context!r}: use one QPMD per context value")
@@ -73,7 +80,7 @@ class QPMD(Forecaster):
                     learner.update(None, action, probability, self._queues[action][0])
                     consumed.append((action, self._queues[action].popleft()))
                     self._held = None
-                self._hold(self._ask(0, None))
+                self._hold(self._check_prediction(learner.predict(None)))
         except Exception:
             if state is not None:
                 learner.state[:] = state

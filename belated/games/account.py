@@ -18,13 +18,6 @@ from belated.protocols import Feedback, Floats, Game
 FEEDBACKS = ("bandit", "full")
 
 
-class Sized(Game):
-    """A game that takes its number of actions as an argument."""
-
-    #: A plain attribute over the abstract property, so that a dataclass field may bear the name.
-    actions: int = 0
-
-
 class Realised(Game):
     """A game without a law: realised regret against the best fixed action in hindsight.
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from belated import require
-from belated.games.account import Realised, Sized, check_feedback, enter, head
+from belated.games.account import Realised, check_feedback, enter, head
 from belated.kernels.random import ONE, event_draw
 from belated.kernels.sampling import word
 from belated.protocols import Feedback, Floats
 
 
 @dataclass(frozen=True)
-class Block(Sized, Realised):
+class Block(Realised):
     """Rounds come in blocks of `length`; in each block an action's reward is one fair coin.
 
     At constant delay tau = length - 1 nothing about a block arrives before it ends, so that every forecaster
@@ -29,7 +29,7 @@ class Block(Sized, Realised):
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
     """
 
-    actions: int = field()
+    actions: int
     length: int
     feedback: Feedback = "full"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
-from belated.kernels.random import replication_key, seed_words
+from belated.kernels.random import key_of
 from belated.protocols import Floats, Game
 
 
@@ -23,7 +23,7 @@ def deal(game: Game, rounds: int, *, seed: int = 0, replication: int = 0) -> Flo
     require.integer("seed", seed, low=0, high=2**64 - 1)
     require.integer("replication", replication, low=0)
     outcome, params = kernel(type(game).outcome), game.params()
-    k0, k1 = (np.uint64(word) for word in replication_key(*seed_words(seed), replication))
+    k0, k1 = key_of(seed, replication)
     feedback = np.zeros(game.actions if game.feedback == "full" else 1)
     table = np.zeros((rounds, game.actions))
     for action in range(game.actions):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from belated import require
-from belated.games.account import Realised, Sized, check_feedback, enter, head
+from belated.games.account import Realised, check_feedback, enter, head
 from belated.kernels.random import ONE, event_draw, uniform
 from belated.kernels.sampling import word
 from belated.protocols import Feedback, Floats
 
 
 @dataclass(frozen=True)
-class RandomWalk(Sized, Realised):
+class RandomWalk(Realised):
     """Each action's reward goes up or down by `step` from round to round, and is reflected at 0 and 1.
 
     r_{i,t+1} = r_{i,t} +- step with a fair coin each; r_{i,1} is `start`, or uniform on [0, 1] where that is
@@ -27,7 +27,7 @@ class RandomWalk(Sized, Realised):
     [0.5, 0.375]
     """
 
-    actions: int = field()
+    actions: int
     step: float = 0.01
     start: float | None = None
     feedback: Feedback = "full"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from belated import require
-from belated.games.account import Sized, head
+from belated.games.account import head
 from belated.kernels.compile import kernel
 from belated.kernels.random import event_draw, outcome_draw, uniform
 from belated.kernels.sampling import beta, geometric
-from belated.protocols import Feedback, Floats
+from belated.protocols import Feedback, Floats, Game
 
 
 @dataclass(frozen=True)
-class Replaced(Sized):
+class Replaced(Game):
     """Bernoulli arms, one of which is now and then replaced by a new one.
 
     All means are drawn from Beta(a, b). At the start of each round after the first, before its prediction is
@@ -28,7 +28,8 @@ class Replaced(Sized):
     13
     """
 
-    actions: int = field()
+    fixed_comparator = False
+    actions: int
     probability: float = 0.001
     a: float = 1.0
     b: float = 1.0

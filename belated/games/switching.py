@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from belated import require
-from belated.games.account import Realised, Sized, check_feedback, enter, head
+from belated.games.account import Realised, check_feedback, enter, head
 from belated.kernels.random import block, event_draw, outcome_draw, uniform
 from belated.kernels.sampling import geometric
 from belated.protocols import Feedback, Floats
@@ -16,7 +16,7 @@ WORDS = 4294967296.0
 
 
 @dataclass(frozen=True)
-class Switching(Sized, Realised):
+class Switching(Realised):
     """One action pays 1 with probability `good`, all others with probability `bad`; which one changes.
 
     The first best action is uniform. Before each later round, with the given probability, another one is
@@ -32,7 +32,7 @@ class Switching(Sized, Realised):
     [0, 1, 1, 1, 2, 0]
     """
 
-    actions: int = field()
+    actions: int
     probability: float = 0.001
     good: float = 0.9
     bad: float = 0.1

@@ -1,7 +1,7 @@
 """Compiles kernels, and keeps what was compiled on disk.
 
 A kernel is a plain Python function of scalars, records and arrays that Numba can compile. Its **identity** is a
-digest of its source and, transitively, of every kernel and constant it refers to. Compiled code is stored under
+digest of its code and, transitively, of every kernel and constant it refers to. Compiled code is stored under
 that identity, so a second process finds it and a change anywhere below a kernel misses. Numba's own cache
 cannot do this: it does not look at globals, and it names closures by a number that is new in each process.
 
@@ -16,8 +16,7 @@ import logging
 import os
 import pickle
 import sys
-import tempfile
-import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -39,6 +38,7 @@ COMPILED = not getattr(config, "DISABLE_JIT", 0)
 _kernels: dict[FunctionType, Any] = {}
 _pointers: dict[tuple[str, str], Any] = {}
 _told: set[str] = set()
+_VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
 
 
 def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
@@ -99,23 +99,18 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
 
 
 def identity(compiled: Any) -> str | None:
-    """The digest of a kernel and all it refers to; None where the source cannot be read.
-
-    In plain Python every function has one too.
-    """
+    """The digest of a kernel and all it refers to; None where one of these has no stable description."""
     if isinstance(compiled, FunctionType):
         return _digest(compiled)
     return getattr(compiled, "_belated_identity", None)
 
 
 def _digest(function: FunctionType, inline: bool = True) -> str | None:
-    """Hash the source and everything it names; None if something in it has no stable description."""
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        _tell(f"no source for {function.__qualname__}: it is compiled anew in each process")
-        return None
-    parts = [source, str(inline), numba.__version__, llvmlite.__version__, np.__version__, sys.version]
+    """Hash the function as it is in memory and everything it names; None if something has no stable description.
+
+    It is the code object that is hashed, not the source: the file may have been edited since it was imported.
+    """
+    parts = [_code(function.__code__), repr(function.__defaults__), str(inline), *_VERSIONS]
     closure = inspect.getclosurevars(function).nonlocals
     for name in sorted(_names(function.__code__)):
         if name in closure:
@@ -130,6 +125,13 @@ def _digest(function: FunctionType, inline: bool = True) -> str | None:
             return None
         parts.append(f"{name}={described}")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _code(code: CodeType) -> str:
+    """A code object as text: its instructions, constants and names, without file and line numbers."""
+    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
+    return repr((code.co_code, constants, names))
 
 
 def _names(code: CodeType) -> set[str]:
@@ -200,24 +202,23 @@ class DiskCache(_Cache):
         if file is None or not file.exists():
             return None
         try:
-            payload = pickle.loads(file.read_bytes())
+            return CompileResult._rebuild(target_context, *pickle.loads(file.read_bytes()))
         except Exception as error:  # a damaged file is a miss, whatever it raises
             _tell(f"compiled code in {file.name} cannot be read ({error}): compiled anew")
             return None
-        return CompileResult._rebuild(target_context, *payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         file = self._file(sig, data.codegen)
         if file is None or data.lifted or data.library.has_dynamic_globals:
             return
         payload = dumps(data._reduce())
+        temporary = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         try:
-            handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(payload)
-            os.replace(temporary, file)
+            temporary.write_bytes(payload)
+            temporary.replace(file)
         except OSError as error:
             _tell(f"compiled code cannot be kept ({error})")
+            temporary.unlink(missing_ok=True)
 
     def enable(self) -> None:
         """Always on."""

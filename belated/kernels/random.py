@@ -117,6 +117,12 @@ def replication_key(seed_low, seed_high, replication):
     return w0, w1
 
 
+def key_of(seed: int, replication: int) -> tuple[np.uint64, np.uint64]:
+    """The key under which a replication draws everything."""
+    low, high = replication_key(*seed_words(seed), replication)
+    return np.uint64(low), np.uint64(high)
+
+
 def seed_words(seed: int) -> tuple[np.uint64, np.uint64]:
     """The two 32-bit words of a 64-bit seed."""
     return np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)

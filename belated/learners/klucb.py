@@ -97,11 +97,15 @@ class KLUCB(Learner):
         state.mean[action] = state.total[action] / float(state.seen[action])
         state.until[action] = -1.0
 
-    def stochastic_bound(self, n: int, means: Floats) -> float | None:
-        return self.delayed_bound(n, means, np.zeros(self.actions), 0.0)
+    def stochastic_bound(self, n: float, means: Floats) -> float | None:
+        bound = self.delayed_bound(int(n), means, np.zeros(self.actions), 0.0)
+        return None if isinstance(bound, str) else bound
 
-    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | None:
-        # The proof multiplies E G*_i with a probability, so it needs a peak that does not depend on rewards.
-        if self.c != 3.0 or n < 3 or peak is None:
-            return None
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | str:
+        if self.c != 3.0:
+            return f"the theorem for KLUCB is proved for c = 3, here c = {self.c:g}"
+        if n < 3:
+            return "the theorem for KLUCB needs 3 rounds"
+        if peak is None:
+            return "the theorem for KLUCB needs delays that do not depend on the action: its proof multiplies by E G*"
         return bounds.delayed_klucb(n, means, peak)

@@ -58,10 +58,10 @@ class UCB1(Learner):
         state.mean[action] = state.total[action] / seen
         state.radius[action] = 1.0 / math.sqrt(seen)
 
-    def stochastic_bound(self, n: int, means: Floats) -> float | None:
+    def stochastic_bound(self, n: float, means: Floats) -> float | None:
         return bounds.ucb1(n, means.max() - means)
 
-    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | None:
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float:
         return bounds.delayed_ucb1(n, means.max() - means, peaks)
 
 

@@ -22,6 +22,7 @@ class Uniform(Learner):
     """
 
     actions: int
+    feedback = "any"
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)

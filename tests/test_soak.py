@@ -1,0 +1,72 @@
+"""Long forms, run by `make soak`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import belated as bl
+from belated.checks.contract import allowed, arena
+from tests.test_oracle import PAIRS, check, random_case
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.mark.parametrize(("kind", "learner"), PAIRS)
+def test_two_hundred_long_plays_agree_with_the_reference(kind, learner):
+    # Importance weights blow up rounding: two exact programs part ways after some thousand rounds (see the reference).
+    rounds = 1500 if learner in ("UCB1", "KLUCB", "EpsilonGreedy") else 300
+    for seed in range(100, 300):
+        table, taus, seed, expiry = random_case(seed, rounds=rounds)
+        check(kind, learner, table, taus, engine="compiled", seed=seed, expiry=expiry)
+
+
+@pytest.mark.parametrize("name", bl.catalog.LEARNERS)
+def test_compiled_is_python_over_ten_thousand_rounds(name):
+    learner = bl.catalog.LEARNERS[name](actions=3)
+    game = arena(learner, 10_000)
+    for forecaster in allowed(learner):
+        for law in (bl.delays.Geometric(mean=100), bl.delays.Lossy(bl.delays.Pareto(mean=50, alpha=1.2), 0.01)):
+            one, two = (
+                bl.play(forecaster(learner), game, law, rounds=10_000, record=True, expiry=2000, engine=e)
+                for e in ("compiled", "python")
+            )
+            assert (one.actions == two.actions).all()
+            assert (one.regret == two.regret).all()
+
+
+def test_memory_stays_flat_over_a_billion_rounds():
+    program = """
+import resource, sys
+import belated as bl
+def play(rounds):
+    game = bl.games.Bernoulli([.1 * i for i in range(10)])
+    bl.play(bl.DelayedUCB1(10), game, bl.delays.Constant(1000), rounds=rounds)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+play(1000)
+before = play(10**6)
+print(play(10**9) - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert int(ran.stdout) < 20_000  # kilobytes
+
+
+def test_a_hundred_interruptions_stop_at_once(tmp_path):
+    program = """
+import os, signal, threading, time
+import belated as bl
+worst = 0.0
+for i in range(100):
+    threading.Timer(0.2 + 0.01 * (i % 7), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        bl.play(bl.BOLD(bl.Exp3(4)), bl.games.Bernoulli([.1, .2, .3, .4]), bl.delays.Geometric(mean=50),
+                rounds=10**10, replications=2, threads=1 + i % 2)
+    except KeyboardInterrupt:
+        pass
+    assert threading.active_count() <= 2, threading.enumerate()
+print("stopped")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.strip() == "stopped", ran.stderr

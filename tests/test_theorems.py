@@ -1,0 +1,112 @@
+"""The theorems against simulation: bounds that hold, one regret known exactly, and reasons where there is no bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import belated as bl
+
+BERNOULLI = bl.games.Bernoulli([0.3, 0.5, 0.7])
+DELAYS = [bl.delays.Constant(20), bl.delays.Geometric(mean=20), bl.delays.Pareto(mean=20, alpha=1.5)]
+
+
+@pytest.mark.parametrize("tau", [0, 4, 19])
+def test_on_the_block_adversary_every_forecaster_has_the_regret_of_the_lower_bound(tau):
+    n, k = 2000, 3
+    exact = bl.bounds.block_adversary(n, tau, k)
+    game = bl.games.Block(k, tau + 1)
+    for forecaster in (bl.BOLD(bl.Hedge(k)), bl.Direct(bl.Hedge(k)), bl.Direct(bl.Uniform(k))):
+        r = bl.play(forecaster, game, bl.delays.Constant(tau), rounds=n, replications=400, seed=tau)
+        assert abs(r.mean_regret - exact) < 4.5 * r.standard_error, (forecaster, r.mean_regret, exact)
+
+
+@pytest.mark.parametrize("law", DELAYS, ids=repr)
+@pytest.mark.parametrize("learner", [bl.Hedge(3), bl.Exp3(3), bl.Exp3IX(3), bl.TsallisINF(3)], ids=repr)
+def test_bold_stays_below_its_bound_against_adversaries(learner, law):
+    feedback = learner.feedback
+    for game in (bl.games.RandomWalk(3, feedback=feedback), bl.games.Switching(3, feedback=feedback)):
+        r = bl.play(bl.BOLD(learner), game, law, rounds=20_000, replications=20)
+        assert r.verdict == "holds"
+        assert np.array_equal(r.instances, r.peak + 1)
+
+
+@pytest.mark.parametrize("law", DELAYS, ids=repr)
+def test_the_stochastic_theorems_hold(law):
+    for forecaster in (
+        bl.QPMD(bl.UCB1(3)),
+        bl.DelayedUCB1(3),
+        bl.DelayedKLUCB(3),
+        bl.QPMD(bl.KLUCB(3)),
+        bl.BOLD(bl.UCB1(3)),
+    ):
+        r = bl.play(forecaster, BERNOULLI, law, rounds=30_000, replications=20)
+        assert r.verdict == "holds", r
+
+
+@pytest.mark.parametrize("law", [bl.delays.Uniform(0, 60), bl.delays.Geometric(mean=30), bl.delays.Poisson(mean=30)])
+def test_the_lemma_on_the_peak_holds(law):
+    r = bl.play(bl.Direct(bl.RoundRobin(2)), bl.games.Bernoulli([0.5, 0.5]), law, rounds=20_000, replications=20)
+    assert r.peak.mean() <= bl.bounds.outstanding(20_000, law.mean)
+
+
+def test_batched_feedback_peaks_one_below_the_batch():
+    r = bl.play(bl.DelayedUCB1(3), BERNOULLI, bl.delays.Batched(12), rounds=1000)
+    assert r.peak[0] == 11
+
+
+def test_qpmd_pays_an_added_term_and_bold_a_factor():
+    """The picture of the paper in three numbers."""
+    law = bl.delays.Constant(200)
+    base, queue, pool = (
+        bl.play(f, BERNOULLI, d, rounds=20_000, replications=30).mean_regret
+        for f, d in (
+            (bl.DelayedUCB1(3), bl.delays.Constant(0)),
+            (bl.QPMD(bl.UCB1(3)), law),
+            (bl.BOLD(bl.UCB1(3)), law),
+        )
+    )
+    assert queue < base + 200 * 0.6 + 20
+    assert pool > 5 * base
+
+
+REASONS = [
+    (bl.BOLD(bl.Exp3(3)), bl.games.Replaced(3), bl.delays.Constant(2), "changing action"),
+    (bl.BOLD(bl.UCB1(3)), bl.games.Switching(3), bl.delays.Constant(2), "against an adversary"),
+    (bl.BOLD(bl.KLUCB(3)), BERNOULLI, bl.delays.Constant(2), "of the form needed"),
+    (bl.BOLD(bl.Exp3(3)), BERNOULLI, bl.delays.PerAction([bl.delays.Constant(1)] * 3), "depend on the action"),
+    (bl.QPMD(bl.UCB1(3)), bl.games.Switching(3), bl.delays.Constant(2), "i.i.d. rewards only"),
+    (bl.QPMD(bl.EpsilonGreedy(3)), BERNOULLI, bl.delays.Constant(2), "no known bound without delay"),
+    (bl.Direct(bl.Exp3(3)), BERNOULLI, bl.delays.Constant(2), "no theorem bounds Exp3"),
+    (bl.DelayedKLUCB(3, c=1), BERNOULLI, bl.delays.Constant(2), "c = 3"),
+    (bl.DelayedKLUCB(3), BERNOULLI, bl.delays.PerAction([bl.delays.Constant(1)] * 3), "not depend on the action"),
+]
+
+
+@pytest.mark.parametrize(("forecaster", "game", "law", "reason"), REASONS, ids=[r[3] for r in REASONS])
+def test_a_bound_whose_conditions_fail_is_none_with_the_reason(forecaster, game, law, reason):
+    r = bl.play(forecaster, game, law, rounds=200)
+    assert r.bound is None and r.bound_curve is None
+    assert reason in r.bound_reason and reason in repr(r)
+    assert r.verdict == "no bound"
+
+
+def test_cancelled_tickets_end_the_theorems():
+    r = bl.play(bl.BOLD(bl.Exp3(3)), BERNOULLI, bl.delays.Constant(9), rounds=200, expiry=5)
+    assert r.bound is None and "cancelled" in r.bound_reason
+
+
+def test_a_bound_at_the_trivial_level_is_vacuous():
+    r = bl.play(bl.BOLD(bl.Exp3(3)), BERNOULLI, bl.delays.Constant(150), rounds=200)
+    assert r.bound == 200 and r.verdict == "vacuous"
+    assert "vacuous" in repr(r)
+
+
+def test_a_broken_learner_turns_the_verdict(monkeypatch):
+    """A learner that stops learning is above its bound, and the verdict says so; one replication proves nothing."""
+    monkeypatch.setattr(bl.Hedge, "update", bl.RoundRobin.update)
+    game = bl.games.RewardTable([[0.0, 1.0, 0.0]] * 20_000, "full")
+    many, single = (
+        bl.play(bl.BOLD(bl.Hedge(3)), game, bl.delays.Constant(2), rounds=20_000, replications=r) for r in (5, 1)
+    )
+    assert many.verdict == "fails" and single.verdict == "unclear"
