@@ -211,9 +211,12 @@ def test_klucb_check_value() -> None:
 def test_long_sum_is_bounded_by_its_integral(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = bounds.delayed_klucb_pulls(200_000, 0.4, 0.6, 0)
     monkeypatch.setattr(bounds, "_CHUNK", 1000)
+    bounds._optimum_missed.cache_clear()
     assert bounds.delayed_klucb_pulls(200_000, 0.4, 0.6, 0) == pytest.approx(exact, abs=1e-9)
     monkeypatch.setattr(bounds, "_EXACT", 1000)
+    bounds._optimum_missed.cache_clear()
     assert exact < bounds.delayed_klucb_pulls(200_000, 0.4, 0.6, 0) < exact + 0.2
+    bounds._optimum_missed.cache_clear()
 
 
 @patient

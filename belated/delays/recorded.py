@@ -117,6 +117,8 @@ def empirical(params, start, draw, layer, round_, action):
 
 @kernel
 def trace(params, start, draw, layer, round_, action):
+    if round_ > params[start]:
+        return NEVER
     columns = int(params[start + 1])
     column = action if columns > 1 else 0
     return whole(params[start + 2 + (round_ - 1) * columns + column])
