@@ -169,8 +169,9 @@ def main() -> None:
     print(table([row.line(bench.results) for row in rows]))
     for note in notes(bench.results):
         print(note)
-    save(rows, bench.results, args.quick)
-    print(f"saved to {LATEST.relative_to(HERE.parent)}")
+    if not args.only:
+        save(rows, bench.results, args.quick)
+        print(f"saved to {LATEST.relative_to(HERE.parent)}")
 
 
 if __name__ == "__main__":

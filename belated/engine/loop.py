@@ -215,7 +215,7 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     reason = BAD_DELAY
                     break
                 sound = True
-                for i in range(len(feedback)):
+                for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
                     sound = sound and 0.0 <= feedback[i] <= 1.0
                 if not sound:
                     t -= 1
@@ -236,7 +236,7 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     letter.probability = probability
                     letter.instance = desk.instance
                     letter.cancelled = delay > expiry
-                    for i in range(len(feedback)):
+                    for i in range(len(letter.feedback)):
                         letter.feedback[i] = feedback[i]
                     due = t + min(wait, FAR)
                     post(slab, wheel, entry, due)

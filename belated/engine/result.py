@@ -47,7 +47,7 @@ class Result:
     seconds: float
     actions: NDArray[np.int32] | None = None  #: with record=True: (replications, rounds), from 0
     delays: Integers | None = None
-    probabilities: Floats | None = None
+    probabilities: Floats | None = None  #: of the decisions; under QPM-D not propensities (a held action is certain)
 
     @property
     def replications(self) -> int:
