@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,9 +22,9 @@ class Recorded(Law):
     """Delays held as a read-only int64 array; as plain data they are its `tolist()`."""
 
     @property
+    @abstractmethod
     def array(self) -> Whole:
         """The delays."""
-        raise NotImplementedError
 
     @property
     def maximum(self) -> int:

@@ -227,11 +227,9 @@ class Forecaster(ABC):
 
     def _open(self, ticket: Any) -> tuple[int, Pending]:
         try:
-            if isinstance(ticket, bool | np.bool_):
-                raise TypeError
-            number = operator.index(ticket)
-        except TypeError:
-            raise UnknownTicket(f"a ticket is a whole number, got {ticket!r}") from None
+            number = require.integer("a ticket", ticket)
+        except InvalidArgument as error:
+            raise UnknownTicket(str(error)) from None
         found = self._pending.get(number)
         if found is not None:
             return number, found

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from belated import bounds, require
+from belated import bounds
 from belated.kernels.compile import routine
 from belated.kernels.random import uniform
 from belated.kernels.simplex import pick
-from belated.protocols import Learner
+from belated.learners.exp3 import Exp3
 
 
 @dataclass(frozen=True)
-class TsallisINF(Learner):
+class TsallisINF(Exp3):
     """Follow the regularised leader with Tsallis entropy 1/2: p_i = 4 / (eta_t (L_i - x))^2, eta_t = 2 / sqrt t.
 
-    x makes the p_i sum to one. Losses 1 - reward are divided by the probability of the played action. Regret at most
+    x makes the p_i sum to one; losses are estimated as in Exp3. Regret at most
     4 sqrt(Kn) + 1 against any adversary, and logarithmic for i.i.d. rewards.
 
     Zimmert, Seldin, *Tsallis-INF: an optimal algorithm for stochastic and adversarial bandits*, JMLR 2021.
@@ -29,24 +26,12 @@ class TsallisINF(Learner):
     1265.9
     """
 
-    actions: int
-
-    def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-
-    def layout(self) -> np.dtype[Any]:
-        return np.dtype([("loss", "f8", (self.actions,)), ("weight", "f8", (self.actions,))])
-
     @staticmethod
     def predict(params, state, context, draw):
         rate = 2.0 / math.sqrt(float(state.predictions))
         total = tsallis_weights(state.loss, rate, state.weight)
         action = pick(state.weight, total, uniform(draw, 0))
         return action, state.weight[action] / total
-
-    @staticmethod
-    def update(params, state, context, action, probability, feedback):
-        state.loss[action] += (1.0 - feedback[0]) / probability
 
     def bound(self, n: float) -> float:
         return bounds.tsallis_inf(n, self.actions)
