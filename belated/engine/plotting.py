@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,11 @@ def regret_figure(results: Sequence[Result]) -> Any:
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    top = 0.0
+    lowest = 0.0
     for number, result in enumerate(results):
         color = f"C{number}"
         mean = result.regret.mean(axis=0)
-        top = max(top, float(mean.max()))
+        lowest = min(lowest, float(mean.min()))
         axes.plot(result.checkpoints, mean, color=color, label=repr(result.setting.forecaster))
         if result.replications > 1:
             width = 1.96 * result.regret.std(axis=0, ddof=1) / np.sqrt(result.replications)
@@ -33,11 +34,15 @@ def regret_figure(results: Sequence[Result]) -> Any:
         if curve is not None and result.verdict != "vacuous":
             axes.plot(result.checkpoints, curve, color=color, linestyle="--", linewidth=1, label="its bound")
     axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=max(1.0, top / 100))
+    axes.set_yscale("symlog", linthresh=max(1.0, -lowest / 10))
+    if lowest == 0.0:
+        axes.set_ylim(bottom=0.0)
     axes.set_xlabel("round")
     axes.set_ylabel("regret")
     setting = results[0].setting
-    axes.set_title(f"{setting.game!r}, {setting.delays!r}"[:90], fontsize=9)
+    axes.set_title(
+        "\n".join(shorten(repr(x), 100, placeholder=" ...") for x in (setting.game, setting.delays)), fontsize=9
+    )
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return figure
