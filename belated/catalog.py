@@ -7,6 +7,7 @@ case.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from inspect import isabstract
 from typing import Any, TypeVar
 
@@ -94,9 +95,18 @@ def find(kind: str, name: Any) -> Any:
     table = TABLES[kind]
     if name in table:
         return table[name]
-    near = difflib.get_close_matches(str(name), table, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(table))}"
+    hint = nearest(str(name), table) or f"there are {', '.join(sorted(table))}"
     raise InvalidArgument(f"no {kind} is called {name!r}; {hint}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """A hint at the nearest of some names; None if none is near.
+
+    >>> nearest("replicatoins", ["rounds", "replications"])
+    "did you mean 'replications'?"
+    """
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 def to_data(spec: Any) -> dict[str, Any]:
@@ -133,10 +143,14 @@ def build(make: Any, kind: str, data: dict[str, Any]) -> Any:
         raise InvalidArgument(f"{data['name']}: {error}") from None
 
 
-def _inner(kind: str, key: str, value: Any) -> Any:
+def inner_kind(kind: str, key: str) -> str | None:
+    """The table that a field's specs are from; None for a field that holds none."""
     target: Any = INNER.get(key)
-    if isinstance(target, dict):
-        target = target.get(kind)
+    return target.get(kind) if isinstance(target, dict) else target
+
+
+def _inner(kind: str, key: str, value: Any) -> Any:
+    target = inner_kind(kind, key)
     if target is None:
         return _tuples(value) if kind == "learner" else value
     return [from_data(target, v) for v in value] if isinstance(value, list | tuple) else from_data(target, value)

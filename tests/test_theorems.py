@@ -27,7 +27,7 @@ def test_bold_stays_below_its_bound_against_adversaries(learner, law):
     feedback = learner.feedback
     for game in (bl.games.RandomWalk(3, feedback=feedback), bl.games.Switching(3, feedback=feedback)):
         r = bl.play(bl.BOLD(learner), game, law, rounds=20_000, replications=20)
-        assert r.verdict == "holds"
+        assert r.verdict.startswith("holds")
         assert np.array_equal(r.instances, r.peak + 1)
 
 
@@ -41,7 +41,7 @@ def test_the_stochastic_theorems_hold(law):
         bl.BOLD(bl.UCB1(3)),
     ):
         r = bl.play(forecaster, BERNOULLI, law, rounds=30_000, replications=20)
-        assert r.verdict == "holds", r
+        assert r.verdict.startswith("holds"), r
 
 
 @pytest.mark.parametrize("law", [bl.delays.Uniform(0, 60), bl.delays.Geometric(mean=30), bl.delays.Poisson(mean=30)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from belated.bounds import is_vacuous
 from belated.engine.certificate import Certificate
-from belated.engine.theorem import Theorem
+from belated.engine.theorem import Theorem, error_of
+from belated.engine.verdict import LEVEL, Verdict, judge
 from belated.engine.workspace import Setting
 from belated.protocols import Floats
 
@@ -38,6 +40,7 @@ class Result:
     pulls: Integers  #: T_i, (replications, actions)
     observed: Integers  #: S_i: feedback that came, (replications, actions)
     cancelled: Integers  #: tickets that expired, (replications, actions)
+    dropped: Integers  #: feedback that came for a replaced action, (replications, actions)
     outstanding: Integers  #: G_{n+1}, (replications,)
     instances: Integers  #: M, (replications,)
     steps: Integers  #: n' of QPM-D (0 for others), (replications,)
@@ -74,21 +77,20 @@ class Result:
             return None
         return np.array([self.theorem.bound(int(n)) for n in self.checkpoints])
 
+    def judge(self, level: float = LEVEL, family: int = 1) -> Verdict:
+        """The mean regret against the bound, with confidence; with `family` verdicts given together, all at once."""
+        if self.bound is None or isinstance(self.theorem, str):
+            return judge(self.mean_regret, self.standard_error, self.replications, None, level=level, family=family)
+        error = self.standard_error + self.theorem.error(self.rounds)
+        trivial = self.bound if is_vacuous(self.bound, self.rounds) else math.inf
+        return judge(
+            self.mean_regret, error, self.replications, self.bound, trivial=trivial, level=level, family=family
+        )
+
     @property
     def verdict(self) -> str:
-        """The mean regret against the bound: 'holds', or 'fails' where it is above by three standard errors.
-
-        'vacuous' if the bound says no more than one per round, 'unclear' if the mean is above but may be so by chance
-        (as a single replication may), 'no bound' if there is none.
-        """
-        if self.bound is None:
-            return "no bound"
-        if is_vacuous(self.bound, self.rounds):
-            return "vacuous"
-        if self.mean_regret <= self.bound:
-            return "holds"
-        sure = self.replications > 1 and self.mean_regret - 3 * self.standard_error > self.bound
-        return "fails" if sure else "unclear"
+        """The word of `judge`: holds, "holds, uninformative", vacuous, unclear, fails or no bound."""
+        return self.judge().word
 
     @property
     def mean_regret(self) -> float:
@@ -98,9 +100,7 @@ class Result:
     @property
     def standard_error(self) -> float:
         """Of `mean_regret`; 0 with a single replication."""
-        if self.replications == 1:
-            return 0.0
-        return float(self.regret[:, -1].std(ddof=1) / np.sqrt(self.replications))
+        return error_of(self.regret[:, -1])
 
     def __repr__(self) -> str:
         spread = f" +- {self.standard_error:.3g}" if self.replications > 1 else ""

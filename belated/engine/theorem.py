@@ -26,6 +26,10 @@ class Theorem(ABC):
     def bound(self, n: int) -> float:
         """The bound at n rounds, at most n."""
 
+    def error(self, n: int) -> float:
+        """The standard error of the bound: its peaks were measured too."""
+        return 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class BoldTheorem(Theorem):
@@ -36,6 +40,11 @@ class BoldTheorem(Theorem):
 
     def bound(self, n: int) -> float:
         return bounds.bold(self.base, n, self.peak)
+
+    def error(self, n: int) -> float:
+        peaks, which = np.unique(self.peak, return_inverse=True)
+        terms = np.array([bounds.bold(self.base, n, [peak]) for peak in peaks.tolist()])
+        return error_of(terms[which])
 
     def base(self, n: float) -> float:
         """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
@@ -48,11 +57,20 @@ class BoldTheorem(Theorem):
 
 
 @dataclass(frozen=True, eq=False)
-class QpmdTheorem(Theorem):
-    """E R_n <= E R^base_n + sum_i Delta_i E G*_i."""
+class Additive(Theorem):
+    """One that adds sum_i Delta_i E G*_i, or more, to a regret without delay."""
 
     means: Floats
     peaks: Floats
+    penalty_error: float  #: the standard error of sum_i Delta_i G*_i
+
+    def error(self, n: int) -> float:
+        return self.penalty_error
+
+
+@dataclass(frozen=True, eq=False)
+class QpmdTheorem(Additive):
+    """E R_n <= E R^base_n + sum_i Delta_i E G*_i."""
 
     def bound(self, n: int) -> float:
         known = [f for f in (self.learner.stochastic_bound(n, self.means), self.learner.bound(n)) if f is not None]
@@ -62,11 +80,9 @@ class QpmdTheorem(Theorem):
 
 
 @dataclass(frozen=True, eq=False)
-class DirectTheorem(Theorem):
+class DirectTheorem(Additive):
     """What the learner says of itself under delay: Delayed-UCB1, Delayed-KL-UCB."""
 
-    means: Floats
-    peaks: Floats
     peak: float | None
 
     def bound(self, n: int) -> float:
@@ -81,6 +97,8 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
         return "a plain learner has no stated bound"
     if tables.tally["cancelled"].any():
         return "tickets were cancelled, which the theorems do not cover"
+    if tables.tally["dropped"].any():
+        return "actions were replaced and their feedback dropped, which the theorems do not cover"
     if not game.fixed_comparator:
         return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
     name = type(learner).__name__
@@ -94,10 +112,16 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
     if means is None:
         return f"{type(setting.forecaster).__name__} has a bound for i.i.d. rewards only"
     peaks = np.asarray(tables.tally["peak"].mean(axis=0), float)
+    penalty_error = error_of(np.asarray(tables.tally["peak"], float) @ (means.max() - means))
     if isinstance(setting.forecaster, QPMD):
         if learner.stochastic_bound(setting.rounds, means) is None and learner.bound(setting.rounds) is None:
             return f"{name} has no known bound without delay"
-        return QpmdTheorem(learner, means, peaks)
+        return QpmdTheorem(learner, means, peaks, penalty_error)
     peak = None if setting.delays.depends_on_action else float(tables.summary["peak"].mean())
     known = learner.delayed_bound(setting.rounds, means, peaks, peak)
-    return known if isinstance(known, str) else DirectTheorem(learner, means, peaks, peak)
+    return known if isinstance(known, str) else DirectTheorem(learner, means, peaks, penalty_error, peak)
+
+
+def error_of(values: Floats) -> float:
+    """The standard error of a mean; 0 of a single value."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -1,0 +1,223 @@
+"""Specs as short text: `bold(exp3)`, `bernoulli([0.2, 0.5, 0.9])`, `geometric(mean=50)`.
+
+The text is a name of the catalog (upper or lower case), with arguments in brackets where it needs any: numbers, words,
+lists, and more of the same. It is read, never executed. A dictionary with a `name` says the same.
+
+What the other parts of a cell decide may be left out: a learner takes its number of actions from the game, and a game
+gives the kind of feedback that the learner learns from.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from belated import catalog
+from belated.errors import InvalidArgument
+from belated.forecasters import Forecaster
+from belated.games import laws
+from belated.protocols import NEVER, Delays, Game, Learner
+
+#: What stands in for a number of actions that is not known yet.
+ANY_ACTIONS = 2
+
+
+def read(kind: str, given: Any) -> dict[str, Any]:
+    """A spec of that kind as data, from text, a dictionary or the spec itself.
+
+    >>> read("forecaster", "bold(exp3)")
+    {'name': 'bold', 'learner': {'name': 'exp3'}}
+    """
+    if isinstance(given, Forecaster | Game | Delays | Learner | laws.Law):
+        return catalog.to_data(given)
+    if isinstance(given, dict):
+        return _from_table(kind, given)
+    if not isinstance(given, str):
+        raise InvalidArgument(f"a {kind} is text such as {EXAMPLES[kind]}, or a table with a name, got {given!r}")
+    try:
+        tree = ast.parse(given.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise InvalidArgument(f"{given!r} cannot be read: {getattr(error, 'msg', error)}") from None
+    if not isinstance(tree, ast.Name | ast.Call):
+        raise InvalidArgument(f"a {kind} is a name with arguments, such as {EXAMPLES[kind]}, got {given!r}")
+    return _spec(kind, tree)
+
+
+EXAMPLES = {
+    "forecaster": "bold(exp3)",
+    "learner": "exp3",
+    "game": "bernoulli([0.2, 0.5, 0.9])",
+    "delays": "geometric(mean=50)",
+    "law of an arm": "bernoulli(0.5)",
+}
+
+
+def forecaster(given: Any, actions: int = ANY_ACTIONS) -> Forecaster:
+    """A forecaster; learners that do not say how many actions they have get so many.
+
+    >>> forecaster("QPMD(ucb1)", actions=3)
+    QPMD(UCB1(actions=3))
+    """
+    data = read("forecaster", given)
+    made: Forecaster = catalog.from_data("forecaster", _with_actions("forecaster", data, actions))
+    return made
+
+
+def game(given: Any, feedback: str | None = None) -> Game:
+    """A game; one that does not say what feedback it gives, and may choose, gives this.
+
+    >>> game("randomwalk(3)", feedback="bandit")
+    RandomWalk(actions=3, step=0.01, start=None, feedback='bandit')
+    """
+    data = read("game", given)
+    make = catalog.find("game", data["name"])
+    if feedback in ("bandit", "full") and "feedback" not in data and _choosable(make, feedback):
+        data = data | {"feedback": feedback}
+    made: Game = catalog.from_data("game", data)
+    return made
+
+
+def delays(given: Any) -> Delays:
+    """A delay law.
+
+    >>> delays("lossy(constant(5), p=0.1)").mean
+    inf
+    """
+    made: Delays = catalog.from_data("delays", read("delays", given))
+    return made
+
+
+def text(kind: str, spec: Any) -> str:
+    """The short text of a spec; what others decide, and what is as it is by default, is left out.
+
+    >>> import belated as bl
+    >>> text("forecaster", bl.BOLD(bl.KLUCB(actions=3)))
+    'bold(klucb)'
+    """
+    return _text(kind, read(kind, spec))
+
+
+def _text(kind: str, data: dict[str, Any]) -> str:
+    parts = []
+    parameters = _parameters(catalog.find(kind, data["name"]))
+    positional = True
+    for name, parameter in parameters.items():
+        if name not in data or (kind in ("learner", "forecaster") and name == "actions"):
+            positional = False
+            continue
+        value = data[name]
+        if parameter.default is not inspect.Parameter.empty and value == parameter.default:
+            positional = False
+            continue
+        shown = _value_text(kind, name, value)
+        parts.append(shown if positional else f"{name}={shown}")
+    inside = ", ".join(parts)
+    return f"{data['name']}({inside})" if inside else str(data["name"])
+
+
+def _value_text(kind: str, name: str, value: Any) -> str:
+    inner = catalog.inner_kind(kind, name)
+    if inner is not None and isinstance(value, dict):
+        return _text(inner, value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value_text(kind, name, item) for item in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
+    if isinstance(tree, ast.Name):
+        return {"name": _name(kind, tree.id)}
+    assert isinstance(tree, ast.Call)
+    if not isinstance(tree.func, ast.Name):
+        raise InvalidArgument(f"a {kind} starts with a name, got {ast.unparse(tree)!r}")
+    data: dict[str, Any] = {"name": _name(kind, tree.func.id)}
+    slots = _parameters(catalog.find(kind, data["name"]))
+    for argument, slot in _pairs(tree, list(slots), data["name"]):
+        data[slot] = _value(catalog.inner_kind(kind, slot), argument)
+    return data
+
+
+def _pairs(call: ast.Call, slots: list[str], name: str) -> Iterator[tuple[ast.expr, str]]:
+    """Arguments with the names they go by."""
+    if len(call.args) > len(slots):
+        raise InvalidArgument(f"{name} takes {_listed(slots)}, got {len(call.args)} arguments: {ast.unparse(call)}")
+    given = list(zip(call.args, slots, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg not in slots:
+            near = catalog.nearest(str(keyword.arg), slots)
+            raise InvalidArgument(f"{name} has no argument {keyword.arg!r}; {near or f'it takes {_listed(slots)}'}")
+        given.append((keyword.value, keyword.arg))
+    seen: set[str] = set()
+    for argument, slot in given:
+        if slot in seen:
+            raise InvalidArgument(f"{name} got {slot!r} twice: {ast.unparse(call)}")
+        seen.add(slot)
+        yield argument, slot
+
+
+def _value(inner: str | None, tree: ast.expr) -> Any:
+    if isinstance(tree, ast.List | ast.Tuple):
+        return [_value(inner, item) for item in tree.elts]
+    if inner is not None and isinstance(tree, ast.Name | ast.Call):
+        return _spec(inner, tree)
+    if isinstance(tree, ast.Name):
+        # A word without quotes, as a shell leaves it.
+        return {"never": NEVER, "true": True, "false": False}.get(tree.id.lower(), tree.id)
+    try:
+        return ast.literal_eval(tree)
+    except ValueError:
+        raise InvalidArgument(f"{ast.unparse(tree)!r} is not a number, a word or a list") from None
+
+
+def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary, whose inner specs may be text."""
+    if not isinstance(table.get("name"), str):
+        raise InvalidArgument(f"a {kind} needs a name, such as {{name = {EXAMPLES[kind].partition('(')[0]!r}}}")
+    data: dict[str, Any] = {"name": _name(kind, table["name"])}
+    slots = list(_parameters(catalog.find(kind, data["name"])))
+    for key, value in table.items():
+        if key == "name":
+            continue
+        if key not in slots:
+            near = catalog.nearest(key, slots)
+            raise InvalidArgument(f"{data['name']} has no argument {key!r}; {near or f'it takes {_listed(slots)}'}")
+        inner = catalog.inner_kind(kind, key)
+        if inner is None:
+            data[key] = value
+        else:
+            data[key] = [read(inner, v) for v in value] if isinstance(value, list) else read(inner, value)
+    return data
+
+
+def _with_actions(kind: str, data: dict[str, Any], actions: int) -> dict[str, Any]:
+    slots = _parameters(catalog.find(kind, data["name"]))
+    filled = dict(data)
+    if "actions" in slots and "actions" not in data:
+        filled["actions"] = actions
+    for slot in slots:
+        inner = catalog.inner_kind(kind, slot)
+        if inner == "learner" and isinstance(filled.get(slot), dict):
+            filled[slot] = _with_actions(inner, filled[slot], actions)
+    return filled
+
+
+def _name(kind: str, name: str) -> str:
+    catalog.find(kind, name.lower())
+    return name.lower()
+
+
+def _parameters(make: Any) -> dict[str, inspect.Parameter]:
+    return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
+
+
+def _choosable(make: Any, feedback: str) -> bool:
+    """Whether a game can be told to give this feedback."""
+    if "feedback" not in _parameters(make):
+        return False
+    return make.__name__ != "Replaced" or feedback == "bandit"
+
+
+def _listed(slots: list[str]) -> str:
+    return ", ".join(slots) if slots else "no arguments"

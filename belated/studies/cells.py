@@ -1,0 +1,181 @@
+"""Cells: the pieces of work of a study, each with a key that names it for good.
+
+The key is a digest of what is to be computed (plain data) and of the code that computes it. So a cell that was
+finished once is never computed again, and a change of a learner, game, law or engine makes new cells of the old ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from belated import catalog
+from belated.engine import loop
+from belated.engine.play import checkpoints_of, gather, play
+from belated.engine.result import Result
+from belated.engine.workspace import Setting, Tables
+from belated.errors import Unsupported
+from belated.forecasters import Forecaster
+from belated.kernels import states
+from belated.kernels.compile import identity
+from belated.protocols import NEVER, Delays, Game, Learner
+
+#: Raised when the way in which cells are stored changes.
+FORMAT = 1
+
+Tell = Callable[[int, int], Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a cell computed: named arrays with one row each for the same things, and plain data about them."""
+
+    columns: dict[str, np.ndarray[Any, Any]]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+class Cell(ABC):
+    """A piece of work. Subclasses are dataclasses that can be pickled."""
+
+    #: True when nothing else may run meanwhile, as for a measurement of time.
+    exclusive: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What progress displays call it."""
+
+    @property
+    @abstractmethod
+    def decisions(self) -> int:
+        """How many decisions it simulates."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What is computed, as plain data."""
+
+    @abstractmethod
+    def code(self) -> list[Any]:
+        """What decides the numbers apart from `describe`: identities of kernels, constants."""
+
+    @abstractmethod
+    def compute(self, tell: Tell) -> Table:
+        """Do the work on one core; `tell(done, total)` may raise to stop it."""
+
+    @abstractmethod
+    def read(self, table: Table) -> Any:
+        """What the study sees of a finished cell."""
+
+    @cached_property
+    def key(self) -> str:
+        """The name of the cell, from what it computes and how."""
+        what = [FORMAT, type(self).__name__, self.describe(), self.code()]
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, eq=False)
+class Play(Cell):
+    """Who plays what under which delays, for how long and how often: `bl.play` as data."""
+
+    forecaster: Forecaster
+    game: Game
+    delays: Delays
+    rounds: int
+    replications: int = 1
+    seed: int = 0
+    expiry: int | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.forecaster!r} on {type(self.game).__name__}, {self.delays!r}, {self.rounds:,} rounds"
+
+    @property
+    def decisions(self) -> int:
+        return self.rounds * self.replications
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "forecaster": catalog.to_data(self.forecaster),
+            "game": catalog.to_data(self.game),
+            "delays": catalog.to_data(self.delays),
+            "rounds": self.rounds,
+            "replications": self.replications,
+            "seed": self.seed,
+            "expiry": self.expiry,
+        }
+
+    def code(self) -> list[Any]:
+        return code_of(self.forecaster, self.game, self.delays)
+
+    def compute(self, tell: Tell) -> Table:
+        result = self.play(tell)
+        names = ("peak", "outstanding", "instances", "steps")
+        columns = {name: getattr(result, name) for name in names} | {"regret": result.regret}
+        for name in TALLIED:
+            columns[name] = getattr(result, name)
+        return Table(columns, {"seconds": result.seconds})
+
+    def play(self, tell: Tell, record: bool = False) -> Result:
+        """Play it now, on one core."""
+        return play(
+            self.forecaster,
+            self.game,
+            self.delays,
+            rounds=self.rounds,
+            replications=self.replications,
+            seed=self.seed,
+            expiry=self.expiry,
+            threads=1,
+            record=record,
+            progress=tell,
+        )
+
+    def read(self, table: Table) -> Result:
+        columns = table.columns
+        limit = NEVER if self.expiry is None else self.expiry
+        spread = checkpoints_of(self.rounds)
+        setting = Setting(self.forecaster, self.game, self.delays, self.rounds, self.seed, spread, limit)
+        tables = Tables.make(self.replications, self.game.actions, len(spread), self.rounds, False)
+        tables.regret[:] = columns["regret"]
+        for name in ("peak", "outstanding", "instances", "steps"):
+            tables.summary[name] = columns[name]
+        for name, stored in TALLIED.items():
+            tables.tally[stored] = columns[name]
+        # That feedback due by n came exactly once was certified when the cell was played.
+        for name in ("due_count", "came_count"):
+            tables.summary[name] = (columns["observed"] + columns["cancelled"]).sum(axis=1)
+        return gather(setting, tables, float(table.about["seconds"]))
+
+
+#: Columns with one number an action, and what the engine calls them.
+TALLIED = {"peaks": "peak", "pulls": "pulls", "observed": "observed", "cancelled": "cancelled", "base_pulls": "base"}
+
+
+def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
+    """What decides the course of a play apart from its data: kernels, constants, first states."""
+    learner = forecaster.learner
+    if not isinstance(learner, Learner):
+        raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
+    return [
+        learner.version,
+        _identity(loop.make_loop(*states.kernels(learner), type(forecaster))),
+        _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()),
+        *(_identity(f) for f in (type(game).outcome, type(game).regret, delays.kernel)),
+        _digest(np.asarray(game.params()).tobytes(), np.asarray(delays.params()).tobytes()),
+    ]
+
+
+@cache
+def _identity(compiled: Any) -> str | None:
+    return identity(compiled)
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"|".join(parts)).hexdigest()

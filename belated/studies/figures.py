@@ -1,0 +1,90 @@
+"""Figures: one panel each, so that they can be read on a phone; as SVG and PDF, the same bytes each time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from belated.studies.stats import mean_interval
+
+#: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STYLE = {
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "svg.hashsalt": "belated",
+    "pdf.fonttype": 42,
+}
+
+
+def panel(title: str = "", xlabel: str = "", ylabel: str = "", **axes: Any) -> tuple[Any, Any]:
+    """A figure with one set of axes; `axes` are further settings, such as xscale="log"."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.2, 3.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        drawn = figure.add_subplot()
+        drawn.set(xlabel=xlabel, ylabel=ylabel, **axes)
+        drawn.set_title(title, fontsize=9.5)
+    return figure, drawn
+
+
+def legend(axes: Any, **settings: Any) -> None:
+    """A legend, if anything has a name."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8, frameon=False, **settings)
+
+
+def means(axes: Any, x: Sequence[float], samples: Sequence[Any], number: int, label: str, **settings: Any) -> None:
+    """Means of samples against x, with 95% intervals, in the colour and marker of that number."""
+    intervals = [mean_interval(s, 0.95) for s in samples]
+    middle = np.array([i.mean for i in intervals])
+    low, high = np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+    color = COLORS[number % len(COLORS)]
+    axes.plot(x, middle, color=color, marker=MARKERS[number % len(MARKERS)], label=label, **settings)
+    if np.isfinite(low).all():
+        axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+
+
+def band(axes: Any, x: Any, samples: Any, number: int, label: str, **settings: Any) -> None:
+    """The mean of the rows of an array against x, with a 95% band."""
+    data = np.asarray(samples, float)
+    middle = data.mean(axis=0)
+    color = COLORS[number % len(COLORS)]
+    axes.plot(x, middle, color=color, label=label, **settings)
+    if len(data) > 1:
+        from scipy.special import stdtrit
+
+        width = data.std(axis=0, ddof=1) / np.sqrt(len(data)) * float(stdtrit(len(data) - 1, 0.975))
+        axes.fill_between(x, middle - width, middle + width, color=color, alpha=0.18, linewidth=0)
+
+
+def line(axes: Any, x: Any, y: Any, number: int, label: str | None = None, **settings: Any) -> None:
+    """A bound or a reference: dashed, thin, in the colour of that number."""
+    style = {"linestyle": "--", "linewidth": 1.0, "color": COLORS[number % len(COLORS)]} | settings
+    axes.plot(x, y, label=label, **style)
+
+
+def rendered(figure: Any, kind: str) -> bytes:
+    """The figure as the bytes of an SVG or PDF file; they do not depend on the time."""
+    import matplotlib
+
+    stream = io.BytesIO()
+    unset = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}[kind]
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(stream, format=kind, metadata=unset)
+    return stream.getvalue()

@@ -1,0 +1,248 @@
+"""A report as one page of HTML that needs nothing else: style and figures are inside.
+
+A page is sections; a section is blocks: text, formulas, figures, tables and findings. A finding is a statement with a
+word that was computed from the data, never written by hand.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from belated import __version__
+from belated.engine.verdict import Verdict
+from belated.studies.figures import rendered
+from belated.studies.stats import number
+
+#: How a word is shown.
+TONES = {
+    "holds": "good",
+    "holds, uninformative": "weak",
+    "matches": "good",
+    "vacuous": "dull",
+    "no bound": "dull",
+    "unclear": "doubt",
+    "fails": "bad",
+    "shown": "told",
+}
+#: From bad to good: what many verdicts come to together.
+ORDER = ("fails", "unclear", "holds", "matches", "holds, uninformative", "vacuous", "no bound", "shown")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs of HTML."""
+
+    html: str
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula in HTML, on a line of its own."""
+
+    html: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure; also written as figures/NAME.svg and .pdf."""
+
+    name: str
+    figure: Any
+    caption: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table. Numbers are shown short; a Verdict as its word; `folded` hides it behind its caption."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A statement, the word that the data gave it, and the figures behind the word."""
+
+    statement: str
+    word: str
+    detail: str = ""
+
+
+Block = Text | Formula | Drawing | Rows | Finding
+
+
+@dataclass
+class Section:
+    """A part of a page."""
+
+    name: str
+    title: str
+    blocks: list[Block] = field(default_factory=list)
+    frames: dict[str, Any] = field(default_factory=dict)  #: polars frames, written as data/NAME.parquet
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [block for block in self.blocks if isinstance(block, Finding)]
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        return [block for block in self.blocks if isinstance(block, Drawing)]
+
+
+def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Finding:
+    """One finding from the verdicts on many cells: the worst word, how often each came, and the range of the ratio."""
+    given = list(verdicts)
+    counts = {word: sum(v.word == word for v in given) for word in ORDER}
+    found = [word for word in ORDER if counts[word]]
+    word = found[0] if found else "no bound"
+    ratios = [v.ratio for v in given if v.ratio is not None]
+    parts = [", ".join(f"{counts[w]} x {w}" for w in found) + f" of {len(given)} cells"] if len(given) > 1 else []
+    if ratios:
+        span = number(ratios[0]) if len(ratios) == 1 else f"{number(min(ratios))} to {number(max(ratios))}"
+        parts.append(f"measured / bound {span}")
+    if given:
+        parts.append(f"confidence {given[0].level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
+    return Finding(statement, word, "; ".join([*parts, note] if note else parts))
+
+
+@dataclass
+class Page:
+    """A report: a title, an introduction and sections."""
+
+    title: str
+    lead: str
+    sections: list[Section]
+    notes: list[str] = field(default_factory=list)
+
+    def write(self, out: str | Path) -> Path:
+        """Write index.html, figures/*.svg, *.pdf and data/*.parquet into a folder; return the path of the page."""
+        folder = Path(out)
+        drawings = [drawing for section in self.sections for drawing in section.drawings]
+        images = {}
+        if drawings:
+            (folder / "figures").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for drawing in drawings:
+            for kind in ("svg", "pdf"):
+                data = rendered(drawing.figure, kind)
+                _write(folder / "figures" / f"{drawing.name}.{kind}", data)
+                if kind == "svg":
+                    images[drawing.name] = base64.b64encode(data).decode()
+        frames = {name: frame for section in self.sections for name, frame in section.frames.items()}
+        if frames:
+            (folder / "data").mkdir(exist_ok=True)
+        for name, frame in frames.items():
+            stream = io.BytesIO()
+            frame.write_parquet(stream)
+            _write(folder / "data" / f"{name}.parquet", stream.getvalue())
+        path = folder / "index.html"
+        _write(path, self.html(images).encode())
+        return path
+
+    def html(self, images: dict[str, str]) -> str:
+        style = resources.files("belated.studies").joinpath("page.css").read_text(encoding="utf-8")
+        body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>']
+        if len(self.sections) > 1:
+            listed = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in self.sections)
+            body.append(f"<nav><ol>{listed}</ol></nav>")
+            body += self._summary()
+        for number_, section in enumerate(self.sections, start=1):
+            heading = f"{number_}. {section.title}" if len(self.sections) > 1 else section.title
+            body.append(f'<h2 id="{section.name}">{escape(heading)}</h2>')
+            body += _blocks(section.blocks, images)
+        notes = "".join(f"<p>{note}</p>" for note in self.notes)
+        body.append(f"<footer>{notes}<p>Made by belated {__version__}.</p></footer>")
+        joined = "\n".join(body)
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{joined}\n</body>\n</html>\n"
+        )
+
+    def _summary(self) -> list[str]:
+        rows = [
+            f'<tr><td class="words"><a href="#{section.name}">{escape(section.title)}</a></td>'
+            f'<td class="words wide">{found.statement}</td><td class="words">{_word(found.word)}</td></tr>'
+            for section in self.sections
+            for found in section.findings
+        ]
+        if not rows:
+            return []
+        head = '<tr><th class="words">part</th><th class="words">statement</th><th class="words">verdict</th></tr>'
+        return ["<h3>All verdicts</h3>", f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>']
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def _word(word: str) -> str:
+    return f'<span class="word {TONES.get(word, "told")}">{escape(word)}</span>'
+
+
+def _blocks(blocks: Sequence[Block], images: dict[str, str]) -> list[str]:
+    lines: list[str] = []
+    inside = False  # a row of figures
+    for block in blocks:
+        if isinstance(block, Drawing) != inside:
+            lines.append("</div>" if inside else '<div class="figures">')
+            inside = not inside
+        lines.append(_block(block, images))
+    return [*lines, "</div>"] if inside else lines
+
+
+def _block(block: Block, images: dict[str, str]) -> str:
+    if isinstance(block, Text):
+        return block.html if block.html.lstrip().startswith("<") else f"<p>{block.html}</p>"
+    if isinstance(block, Formula):
+        return f'<div class="formula">{block.html}</div>'
+    if isinstance(block, Drawing):
+        alt = escape(block.caption, quote=True)
+        image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{images[block.name]}">'
+        return f"<figure>{image}<figcaption>{escape(block.caption)}</figcaption></figure>"
+    if isinstance(block, Finding):
+        detail = f"<small>{block.detail}</small>" if block.detail else ""
+        return f'<div class="finding">{_word(block.word)}<div>{block.statement}{detail}</div></div>'
+    return _table(block)
+
+
+def _table(block: Rows) -> str:
+    words = [any(isinstance(row[j], str | Verdict) for row in block.rows) for j in range(len(block.header))]
+    head = "".join(f"<th{_class(w)}>{escape(h)}</th>" for h, w in zip(block.header, words, strict=True))
+    rows = "".join(
+        "<tr>" + "".join(_entry(value, w) for value, w in zip(row, words, strict=True)) + "</tr>" for row in block.rows
+    )
+    caption = f"<caption>{escape(block.caption)}</caption>" if block.caption and not block.folded else ""
+    table = f'<div class="scroll"><table>{caption}<tr>{head}</tr>{rows}</table></div>'
+    return f"<details><summary>{escape(block.caption)}</summary>{table}</details>" if block.folded else table
+
+
+def _entry(value: Any, words: bool) -> str:
+    if isinstance(value, Verdict):
+        shown = _word(value.word)
+    elif isinstance(value, str):
+        shown = _word(value) if value in TONES else escape(value)
+    elif isinstance(value, bool):
+        shown = "yes" if value else "no"
+    elif isinstance(value, int):
+        shown = f"{value:,}"
+    else:
+        shown = number(value)
+    return f"<td{_class(words)}>{shown}</td>"
+
+
+def _class(words: bool) -> str:
+    return ' class="words"' if words else ""

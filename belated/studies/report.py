@@ -1,0 +1,126 @@
+"""The page of a study: for each game and horizon regret against delay and along the way, and a table of verdicts."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from belated.engine.result import Result
+from belated.studies import figures
+from belated.studies.cells import Play
+from belated.studies.page import Drawing, Page, Rows, Section, Text, finding
+from belated.studies.results import Pairs, Results, cell_frame, curve_frame, labels, replication_frame
+
+Group = list[tuple[Play, Result]]
+
+
+def groups(pairs: Pairs) -> list[Group]:
+    """Cells that share a game (whatever feedback it gives), a horizon and an expiry."""
+    found: dict[Any, Group] = {}
+    for cell, result in pairs:
+        found.setdefault((_game(cell), cell.rounds, cell.expiry), []).append((cell, result))
+    return list(found.values())
+
+
+def study_page(results: Results) -> Page:
+    """The report of a study."""
+    pairs = results.pairs
+    sections = [_section(number, group, len(pairs)) for number, group in enumerate(groups(pairs), start=1)]
+    sections[0].frames.update(
+        {"cells": cell_frame(pairs), "curves": curve_frame(pairs), "replications": replication_frame(pairs)}
+    )
+    study = results.study
+    lead = escape(study.description) or f"{len(study.cells)} cells, {study.decisions:,} simulated decisions."
+    notes = [
+        f"{len(study.cells)} cells, {study.decisions:,} simulated decisions. Bands are 95% confidence intervals of the "
+        "mean; verdicts hold for all cells together with 99% confidence. Every forecaster met the same outcomes and "
+        "delays. The data are in <code>data/*.parquet</code>, the figures in <code>figures/</code>."
+    ]
+    return Page(study.title, lead, sections, notes)
+
+
+def _section(number: int, group: Group, family: int) -> Section:
+    cell = group[0][0]
+    expiry = "" if cell.expiry is None else f", tickets expire after {cell.expiry:,}"
+    verdicts = [result.judge(family=family) for _, result in group]
+    rows = [
+        [
+            labels(cell)["forecaster"],
+            labels(cell)["delays"],
+            result.mean_regret,
+            verdict.low,
+            verdict.high,
+            float(result.peak.mean()),
+            result.bound,
+            verdict.ratio,
+            verdict,
+        ]
+        for (cell, result), verdict in zip(group, verdicts, strict=True)
+    ]
+    header = ("forecaster", "delays", "regret", "low", "high", "G*", "bound", "measured / bound", "verdict")
+    reasons = dict.fromkeys(r.bound_reason for _, r in group if r.bound_reason)
+    blocks: list[Any] = [
+        finding("Mean regret is at most the theorem's bound.", [v for v in verdicts if v.bound is not None] or verdicts)
+    ]
+    if len({_delay(cell) for cell, _ in group}) > 1:
+        blocks.append(
+            Drawing(f"regret-by-delay-{number}", delay_panel(group), "Regret at the horizon against the mean delay.")
+        )
+    shown = "; bounds are dashed" if any(r.bound is not None for _, r in group) else ""
+    blocks.append(Drawing(f"regret-by-round-{number}", round_panel(group), f"Regret along the way{shown}."))
+    blocks.append(Rows(header, rows, "All cells: mean regret at the horizon with its interval."))
+    if reasons:
+        listed = "".join(f"<li>{escape(str(reason))}</li>" for reason in reasons)
+        blocks.append(Text(f"<p>No bound where:</p><ul>{listed}</ul>"))
+    return Section(f"part-{number}", f"{_game(cell)}, {cell.rounds:,} rounds{expiry}", blocks)
+
+
+def delay_panel(group: Group) -> Any:
+    """Regret at the horizon against the mean delay, one line a forecaster and family of laws."""
+    figure, axes = figures.panel("regret at the horizon", "mean delay", "regret", xscale="symlog")
+    for number, ((forecaster, family), own) in enumerate(_lines(group).items()):
+        known = sorted((c for c in own if _delay(c[0]) is not None), key=lambda c: _delay(c[0]) or 0.0)
+        if known:
+            name = forecaster if len({f for _, f in _lines(group)}) == 1 else f"{forecaster}, {family}"
+            figures.means(axes, [_delay(c) or 0.0 for c, _ in known], [r.regret[:, -1] for _, r in known], number, name)
+    axes.set_xlim(left=-0.1)
+    figures.legend(axes)
+    return figure
+
+
+def round_panel(group: Group) -> Any:
+    """Regret against the round; of many delays, the longest of each forecaster."""
+    figure, axes = figures.panel("regret along the way", "round", "regret", xscale="log")
+    lowest = 0.0
+    for number, own in enumerate(_lines(group).values()):
+        cell, result = max(own, key=lambda c: _delay(c[0]) or 0.0)
+        name = f"{labels(cell)['forecaster']}, {labels(cell)['delays']}"
+        figures.band(axes, result.checkpoints, result.regret, number, name)
+        lowest = min(lowest, float(result.regret.mean(axis=0).min()))
+        curve = result.bound_curve
+        if curve is not None and result.verdict != "vacuous":
+            figures.line(axes, result.checkpoints, curve, number)
+    axes.set_yscale("symlog", linthresh=max(1.0, -lowest / 10))
+    figures.legend(axes)
+    return figure
+
+
+def _lines(group: Group) -> dict[tuple[str, str], Group]:
+    found: dict[tuple[str, str], Group] = {}
+    for cell, result in group:
+        found.setdefault((labels(cell)["forecaster"], type(cell.delays).__name__.lower()), []).append((cell, result))
+    return found
+
+
+def _game(cell: Play) -> str:
+    text: str = labels(cell)["game"]
+    for feedback in ("bandit", "full"):
+        text = text.replace(f", feedback='{feedback}'", "")
+    return text
+
+
+def _delay(cell: Play) -> float | None:
+    mean = cell.delays.mean
+    return None if mean is None or not np.isfinite(mean) else float(mean)

@@ -1,0 +1,257 @@
+"""The results of a study: frames, figures, comparison with another study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from belated import notation
+from belated.engine.result import Result
+from belated.engine.verdict import LEVEL
+from belated.errors import InvalidArgument
+from belated.studies.cells import Play
+from belated.studies.run import Done, State
+from belated.studies.stats import mean_interval
+from belated.studies.store import Store
+from belated.studies.study import Study
+
+if TYPE_CHECKING:
+    import polars
+
+Pairs = Sequence[tuple[Play, Result]]
+#: What names a cell, apart from how often it was played.
+LABELS = ("forecaster", "game", "delays", "rounds", "expiry")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What a study gave: a `Result` for each cell, and all of them as polars frames."""
+
+    study: Study
+    by_key: dict[str, Result]
+    state: State | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Results:
+        """The results that `belated run` left in a folder."""
+        path = Path(folder)
+        if not (path / "study.toml").exists():
+            raise InvalidArgument(f"{str(folder)!r} holds no study: there is no study.toml in it")
+        study = Study.read(path / "study.toml")
+        done = Done(Store(path / "cells"))
+        try:
+            return cls(study, {cell.key: done[cell] for cell in study.cells})
+        except KeyError as error:
+            raise InvalidArgument(f"the study in {str(folder)!r} is not complete: {error.args[0]}") from None
+
+    @cached_property
+    def pairs(self) -> list[tuple[Play, Result]]:
+        return [(cell, self.by_key[cell.key]) for cell in self.study.cells]
+
+    def __len__(self) -> int:
+        return len(self.study.cells)
+
+    def __iter__(self) -> Any:
+        return iter(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"<results of {self.study!r}>"
+
+    def frame(self) -> polars.DataFrame:
+        """One row a cell: labels, regret with its interval, peak, bound, verdict."""
+        return cell_frame(self.pairs)
+
+    def curves(self) -> polars.DataFrame:
+        """One row for each cell and checkpoint: mean regret, its standard error, the bound."""
+        return curve_frame(self.pairs)
+
+    def replications(self) -> polars.DataFrame:
+        """One row for each cell and replication: regret at the horizon, peak, instances."""
+        return replication_frame(self.pairs)
+
+    def plot(self, path: str | Path | None = None, *, against: str = "delay") -> Any:
+        """Regret at the horizon against the mean delay, or (`against="round"`) along the way; a matplotlib figure.
+
+        Of a study with several games or horizons it draws the first; `report` has them all.
+        """
+        from belated.studies.report import delay_panel, groups, round_panel
+
+        if against not in ("delay", "round"):
+            raise InvalidArgument(f"against must be delay or round, got {against!r}")
+        group = groups(self.pairs)[0]
+        figure = delay_panel(group) if against == "delay" else round_panel(group)
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+    def compare(
+        self, other: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
+    ) -> polars.DataFrame:
+        """The regret of this study minus that of another, cell by cell.
+
+        Cells meet where all labels in `on` agree; leave "forecaster" out to set one forecaster against another. Where
+        both met the same outcomes and delays (same game, law, seed and horizon), replications are paired, which makes
+        the interval of the difference much shorter; `paired` insists on that or forbids it. Cells without a partner
+        are left out.
+        """
+        return compare(self, other, on, level, paired)
+
+    def report(self, out: str | Path) -> Path:
+        """Write index.html with figures and verdicts, the figures and all data; return the path of the page."""
+        from belated.studies.report import study_page
+
+        return study_page(self).write(out)
+
+
+def labels(cell: Play) -> dict[str, Any]:
+    """What a cell is called in frames and figures."""
+    return {
+        "forecaster": notation.text("forecaster", cell.forecaster),
+        "game": notation.text("game", cell.game),
+        "delays": notation.text("delays", cell.delays),
+        "rounds": cell.rounds,
+        "expiry": cell.expiry,
+    }
+
+
+def cell_frame(pairs: Pairs) -> polars.DataFrame:
+    """One row a cell."""
+    import polars
+
+    rows = []
+    for cell, result in pairs:
+        verdict = result.judge(family=len(pairs))
+        rows.append(
+            {
+                **labels(cell),
+                "mean_delay": _finite(cell.delays.mean),
+                "replications": result.replications,
+                "seed": cell.seed,
+                "regret": result.mean_regret,
+                "standard_error": result.standard_error,
+                "low": verdict.low,
+                "high": verdict.high,
+                "bound": result.bound,
+                "ratio": verdict.ratio,
+                "verdict": verdict.word,
+                "bound_reason": result.bound_reason,
+                "peak": float(result.peak.mean()),
+                "instances": float(result.instances.mean()),
+                "outstanding": float(result.outstanding.mean()),
+                "cancelled": float(result.cancelled.sum(axis=1).mean()),
+                "seconds": result.seconds,
+                "key": cell.key,
+            }
+        )
+    floats = dict.fromkeys(("mean_delay", "bound", "ratio"), polars.Float64)
+    return polars.DataFrame(
+        rows, schema_overrides={**floats, "expiry": polars.Int64, "bound_reason": polars.String}, strict=False
+    )
+
+
+def curve_frame(pairs: Pairs) -> polars.DataFrame:
+    """One row for each cell and checkpoint."""
+    import polars
+
+    parts = []
+    for cell, result in pairs:
+        count = len(result.checkpoints)
+        curve = result.bound_curve
+        errors = result.regret.std(axis=0, ddof=1) / np.sqrt(result.replications) if result.replications > 1 else None
+        columns: dict[str, Any] = {name: [value] * count for name, value in labels(cell).items()} | {
+            "round": result.checkpoints,
+            "regret": result.regret.mean(axis=0),
+            "standard_error": np.full(count, np.nan) if errors is None else errors,
+            "bound": [None] * count if curve is None else curve,
+        }
+        parts.append(
+            polars.DataFrame(columns, schema_overrides={"expiry": polars.Int64, "bound": polars.Float64}, strict=False)
+        )
+    return polars.concat(parts)
+
+
+def replication_frame(pairs: Pairs) -> polars.DataFrame:
+    """One row for each cell and replication."""
+    import polars
+
+    parts = []
+    for cell, result in pairs:
+        columns: dict[str, Any] = {name: [value] * result.replications for name, value in labels(cell).items()} | {
+            "replication": np.arange(result.replications),
+            "regret": result.regret[:, -1],
+            "peak": result.peak,
+            "instances": result.instances,
+            "outstanding": result.outstanding,
+            "pulls": result.pulls.tolist(),
+        }
+        parts.append(polars.DataFrame(columns, schema_overrides={"expiry": polars.Int64}, strict=False))
+    return polars.concat(parts)
+
+
+def compare(
+    ours: Results, others: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
+) -> polars.DataFrame:
+    """The difference in regret of the cells of two studies; see `Results.compare`."""
+    import polars
+
+    unknown = [name for name in on if name not in LABELS]
+    if unknown:
+        raise InvalidArgument(f"on must name some of {', '.join(LABELS)}, got {unknown[0]!r}")
+    rows = []
+    for cell, result in ours.pairs:
+        own = labels(cell)
+        for other, met in others.pairs:
+            theirs = labels(other)
+            if any(own[name] != theirs[name] for name in on):
+                continue
+            same = _same_draws(cell, other)
+            if paired and not same:
+                raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
+            use_pairs = same if paired is None else paired
+            a, b = result.regret[:, -1], met.regret[:, -1]
+            low, high = _difference(a, b, use_pairs, level)
+            shared = {name: own[name] for name in LABELS if own[name] == theirs[name]}
+            split = {name: f"{own[name]} | {theirs[name]}" for name in LABELS if own[name] != theirs[name]}
+            rows.append(
+                {
+                    **{name: str(value) for name, value in {**shared, **split}.items()},
+                    "regret": float(a.mean()),
+                    "other": float(b.mean()),
+                    "difference": float(a.mean() - b.mean()),
+                    "low": low,
+                    "high": high,
+                    "paired": use_pairs,
+                    "finding": "lower" if high < 0 else "higher" if low > 0 else "no difference shown",
+                }
+            )
+    if not rows:
+        raise InvalidArgument(f"the two studies share no cell with the same {', '.join(on)}")
+    return polars.DataFrame(rows)
+
+
+def _same_draws(a: Play, b: Play) -> bool:
+    same = all(labels(a)[name] == labels(b)[name] for name in ("game", "delays", "rounds"))
+    return same and a.seed == b.seed and a.replications == b.replications
+
+
+def _difference(a: Any, b: Any, paired: bool, level: float) -> tuple[float, float]:
+    if paired:
+        interval = mean_interval(a - b, level)
+        return interval.low, interval.high
+    from scipy.stats import ttest_ind
+
+    if len(a) < 2 or len(b) < 2:
+        return -np.inf, np.inf
+    if a.std() == b.std() == 0.0:
+        return float(a[0] - b[0]), float(a[0] - b[0])
+    low, high = ttest_ind(a, b, equal_var=False).confidence_interval(level)
+    return float(low), float(high)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)

@@ -1,0 +1,173 @@
+"""Intervals, fits and tests. All levels are two-sided; seeds are fixed, so a report is the same each time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated.engine.verdict import LEVEL
+from belated.protocols import Floats
+
+#: Resamples of a bootstrap.
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def contains(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: three or four digits.
+
+    >>> number(12345.678), number(0.012345), number(None)
+    ('12,346', '0.0123', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-" if value is None or math.isnan(value) else ("∞" if value > 0 else "-∞")
+    if abs(value) >= 1e7:
+        return f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def mean_interval(values: Any, level: float = LEVEL, family: int = 1) -> Interval:
+    """The mean of independent values with Student's interval; `family` intervals hold together."""
+    from scipy.special import stdtrit
+
+    data = np.asarray(values, float)
+    mean = float(data.mean())
+    if len(data) < 2:
+        return Interval(mean, -math.inf, math.inf)
+    error = float(data.std(ddof=1)) / math.sqrt(len(data))
+    width = error * float(stdtrit(len(data) - 1, 1 - (1 - level) / (2 * family)))
+    return Interval(mean, mean - width, mean + width)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The slope of a line through means, with a bootstrap interval; `left_out` points could not be used."""
+
+    slope: float
+    low: float
+    high: float
+    intercept: float
+    used: int
+    left_out: int = 0
+
+    def contains(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.slope:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def line_fit(x: Sequence[float], samples: Sequence[Any], level: float = LEVEL) -> Fit | None:
+    """Fit mean(samples[j]) = a + b x[j]; resamples replications, the same ones at every x (they share their draws)."""
+    return _fit(np.asarray(x, float), samples, level, logs=False)
+
+
+def power_fit(x: Sequence[float], samples: Sequence[Any], level: float = LEVEL) -> Fit | None:
+    """Fit mean(samples[j]) = c x[j]^b. Points whose mean is not positive are left out, and counted."""
+    return _fit(np.asarray(x, float), samples, level, logs=True)
+
+
+def _fit(x: Floats, samples: Sequence[Any], level: float, logs: bool) -> Fit | None:
+    data = [np.asarray(s, float) for s in samples]
+    used = [j for j, s in enumerate(data) if not logs or (s.mean() > 0 and x[j] > 0)]
+    if len(used) < 2:
+        return None
+    at = np.log(x[used]) if logs else x[used]
+    means = np.array([data[j].mean() for j in used])
+    slope, intercept = _least_squares(at, (np.log(means) if logs else means)[None])
+    draws = np.random.default_rng(1)
+    size = len(data[used[0]])
+    paired = all(len(data[j]) == size for j in used)
+    shared = draws.integers(0, size, (RESAMPLES, size))
+    resampled = np.stack(
+        [
+            data[j][shared if paired else draws.integers(0, len(data[j]), (RESAMPLES, len(data[j])))].mean(axis=1)
+            for j in used
+        ],
+        axis=1,
+    )
+    if logs:
+        resampled = np.log(np.maximum(resampled, 1e-9 * means))
+    slopes, _ = _least_squares(at, resampled)
+    low, high = np.quantile(slopes, [(1 - level) / 2, (1 + level) / 2])
+    return Fit(float(slope[0]), float(low), float(high), float(intercept[0]), len(used), len(data) - len(used))
+
+
+def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Slopes and intercepts; a row of y is one data set."""
+    centred = x - x.mean()
+    slope = (y - y.mean(axis=1, keepdims=True)) @ centred / (centred @ centred)
+    return slope, y.mean(axis=1) - slope * x.mean()
+
+
+def poisson_binomial(chances: Any) -> Floats:
+    """The distribution of a sum of independent indicators: entry g is P(sum = g).
+
+    >>> poisson_binomial([0.5, 0.5]).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    law = np.ones(1)
+    for p in np.asarray(chances, float):
+        law = np.convolve(law, [1 - p, p])
+        last = np.flatnonzero(law > 1e-18)
+        law = law[: last[-1] + 1]
+    return law
+
+
+def fits_law(counts: Any, law: Any, least: float = 5.0) -> float:
+    """The p-value of a chi-square test of integer samples against P(g); cells are joined until `least` are expected."""
+    from scipy.stats import chisquare
+
+    samples = np.asarray(counts, np.int64)
+    chances = np.asarray(law, float)
+    size = max(len(chances), int(samples.max()) + 1)
+    observed = np.bincount(samples, minlength=size).astype(float)
+    expected = np.zeros(size)
+    expected[: len(chances)] = chances * len(samples)
+    joined: list[tuple[float, float]] = []
+    seen, hoped = 0.0, 0.0
+    for o, e in zip(observed, expected, strict=True):
+        seen, hoped = seen + o, hoped + e
+        if hoped >= least:
+            joined.append((seen, hoped))
+            seen, hoped = 0.0, 0.0
+    if joined:
+        joined[-1] = (joined[-1][0] + seen, joined[-1][1] + hoped)
+    if len(joined) < 2:
+        return 1.0 if not joined or abs(joined[0][0] - joined[0][1]) < 1e-6 * len(samples) else 0.0
+    table = np.array(joined)
+    return float(chisquare(table[:, 0], table[:, 1] * table[:, 0].sum() / table[:, 1].sum()).pvalue)
+
+
+def corrected(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction: a test is refused at a family-wise level if its corrected p-value is below it.
+
+    >>> corrected([0.01, 0.04, 0.5])
+    [0.03, 0.08, 0.5]
+    """
+    order = np.argsort(p_values)
+    result, running = [0.0] * len(p_values), 0.0
+    for rank, at in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - rank) * float(p_values[at])))
+        result[int(at)] = running
+    return result
