@@ -96,7 +96,7 @@ def find(kind: str, name: Any) -> Any:
     if name in table:
         return table[name]
     hint = nearest(str(name), table) or f"there are {', '.join(sorted(table))}"
-    raise InvalidArgument(f"no {kind} is called {name!r}; {hint}")
+    raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {name!r}; {hint}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

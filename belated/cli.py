@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,72 +33,215 @@ def main(
     """Learning from feedback that comes late."""
 
 
-@app.command()
-def paper(
-    out: Annotated[Path, typer.Option(help="Where table and figure go.")] = Path("results/paper"),
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each replication.")] = 50_000,
-    replications: Annotated[int, typer.Option(min=1, help="Replications of each cell.")] = 40,
-) -> None:
-    """A first study of the price of delay: a table, a figure and the numbers as Parquet."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from belated.studies import first
-
-    console = Console()
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors that we raise on purpose are one message, not a traceback."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        columns = (TextColumn("playing"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("playing", total=1.0)
-            played = list(first.run(rounds, replications, lambda done, of: bar.update(task, completed=done / of)))
-        frame = first.table(played)
-        frame.write_parquet(out / "regret.parquet")
-        first.figure(played, out / "regret.png")
+        yield
     except (BelatedError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    for problem in frame["problem"].unique(maintain_order=True):
-        console.print(_rich_table(problem, frame.filter(frame["problem"] == problem).rows(named=True)))
-    decisions = sum(r.rounds * r.replications for _, r in played)
-    seconds = sum(r.seconds for _, r in played)
-    console.print(f"{decisions:,} decisions in {seconds:.1f} s; figure and numbers in {out}")
+    except KeyboardInterrupt:
+        typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)
+        raise typer.Exit(130) from None
 
 
-def _rich_table(problem: str, rows: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
+# --- what the shell completes ---
 
-    shown = Table(title=f"regret under constant delay: {problem}", title_justify="left")
-    shown.add_column("forecaster", no_wrap=True)
-    for name in ("delay", "regret", "G*", "bound"):
-        shown.add_column(name, justify="right")
-    shown.add_column("verdict")
-    for row in sorted(rows, key=lambda r: (r["forecaster"], r["delay"])):
-        bound = "-" if row["bound"] is None else f"{row['bound']:.0f}"
-        regret = f"{row['regret']:.1f} ± {1.96 * row['standard error']:.1f}"
-        shown.add_row(row["forecaster"], str(row["delay"]), regret, f"{row['peak']:.0f}", bound, row["verdict"])
-    return shown
+
+def _names(kind: str) -> Any:
+    def complete(incomplete: str) -> list[str]:
+        head, bracket, tail = incomplete.rpartition("(")
+        inner = "learner" if kind == "forecaster" else kind
+        names = sorted(catalog.TABLES[inner if bracket else kind])
+        return [f"{head}{bracket}{name}" for name in names if name.startswith(tail.lower())]
+
+    return complete
+
+
+def _parts(incomplete: str) -> list[str]:
+    from belated.studies.paper import PARTS
+
+    return [part.name for part in PARTS if part.name.startswith(incomplete)]
+
+
+def _engines(incomplete: str) -> list[str]:
+    return [name for name in ("local", "ray") if name.startswith(incomplete)]
+
+
+Engine = Annotated[str, typer.Option(help="Where cells run: local or ray.", autocompletion=_engines)]
+Address = Annotated[str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Cells at a time; all cores if not given.")]
+
+
+@app.command()
+def paper(
+    out: Annotated[Path, typer.Option(help="Where page, figures and data go.")] = Path("results/paper"),
+    full: Annotated[bool, typer.Option("--full", help="The long version.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="One part; may be repeated.", autocompletion=_parts)] = None,
+    threads: Threads = None,
+    engine: Engine = "local",
+    address: Address = None,
+) -> None:
+    """Joulani, György, Szepesvári 2013 as a study: each claim, its experiment, figures and a computed verdict.
+
+    A second run reuses what is finished, and so does one after an interruption.
+    """
+    from belated.printing import print_end, print_findings
+    from belated.studies.display import display
+    from belated.studies.paper import run_paper
+
+    with _plain_errors(), display("the paper") as watch:
+        page, sections, state = run_paper(out, full, only or (), _engine(engine, address, threads), watch)
+    print_findings(sections)
+    print_end(state, page)
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="A TOML file: forecasters, games, delays, rounds, replications.")],
+    out: Annotated[Path | None, typer.Option(help="Where results go; results/NAME if not given.")] = None,
+    threads: Threads = None,
+    engine: Engine = "local",
+    address: Address = None,
+) -> None:
+    """Run a study of your own and write its report.
+
+    A second run reuses what is finished. See the README for the format, or try: belated run examples/study.toml
+    """
+    from belated.printing import print_cells, print_end
+    from belated.studies.display import display
+    from belated.studies.study import Study
+
+    with _plain_errors():
+        chosen = Study.read(study)
+        folder = out or Path("results") / study.stem
+        with display(chosen.title) as watch:
+            results = chosen.run(folder, _engine(engine, address, threads), watch)
+        page = results.report(folder)
+    print_cells(results.frame())
+    print_end(results.state, page)
+
+
+@app.command()
+def play(
+    forecaster: Annotated[str, typer.Argument(help='Such as "bold(exp3)".', autocompletion=_names("forecaster"))],
+    game: Annotated[
+        str, typer.Option(help='Such as "randomwalk(5)".', autocompletion=_names("game"))
+    ] = "bernoulli([0.3, 0.4, 0.5, 0.6, 0.7])",
+    delay: Annotated[
+        str, typer.Option(help='Such as "geometric(50)".', autocompletion=_names("delays"))
+    ] = "constant(100)",
+    rounds: Annotated[int, typer.Option(min=1)] = 100_000,
+    replications: Annotated[int, typer.Option(min=1)] = 20,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    expiry: Annotated[int | None, typer.Option(min=0, help="Cancel tickets after so many rounds.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="All cores if not given.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw regret against the round into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Play one forecaster on one game under one delay law, and show regret, bound and peak.
+
+    Learners take the number of actions from the game, games give the feedback that the learner needs.
+    """
+    from belated.engine.play import play as simulate
+    from belated.printing import print_play, summary
+    from belated.studies.study import fit
+
+    with _plain_errors():
+        chosen, played, law = fit(forecaster, game, delay)
+        result = simulate(
+            chosen, played, law, rounds, replications, seed, threads, expiry=expiry, progress=False if as_json else None
+        )
+        if plot is not None:
+            result.plot(plot)
+    if as_json:
+        typer.echo(json.dumps(summary(result), indent=2))
+    else:
+        print_play(result)
+        if plot is not None:
+            typer.echo(f"drawn to {plot}")
 
 
 @app.command("catalog")
-def show_catalog() -> None:
-    """What there is, with one line each."""
+def show_catalog(
+    name: Annotated[
+        str | None, typer.Argument(help="Show everything about one.", autocompletion=_names("learner"))
+    ] = None,
+) -> None:
+    """What there is, with one line each and the bound."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console()
+    if name is not None:
+        with _plain_errors():
+            return _show_entry(name.lower())
     for kind, entries in catalog.TABLES.items():
         shown = Table(title=kind, title_justify="left", show_header=False, box=None, padding=(0, 2))
-        for name, thing in sorted(entries.items()):
-            arguments = ", ".join(str(p).partition(":")[0] for p in inspect.signature(thing).parameters.values())
-            shown.add_row(name, escape(f"({arguments})"), escape(_first_line(thing)))
+        for entry, thing in sorted(entries.items()):
+            line = escape(_first_line(thing))
+            if _guarantee(thing):
+                line += f"\n[dim]bound: {escape(_guarantee(thing))}[/dim]"
+            shown.add_row(f"[bold]{entry}[/bold]{escape(_arguments(thing))}", line)
         console.print(shown)
+        console.print()
+    return None
+
+
+def _show_entry(name: str) -> None:
+    found = [(kind, table[name]) for kind, table in catalog.TABLES.items() if name in table]
+    if not found:
+        from belated.errors import InvalidArgument
+
+        near = catalog.nearest(name, [n for table in catalog.TABLES.values() for n in table])
+        raise InvalidArgument(f"the catalog has nothing called {name!r}; {near or 'belated catalog lists all'}")
+    for kind, thing in found:
+        typer.echo(f"{kind} {name}{_arguments(thing)}\n\n{inspect.getdoc(thing) or ''}\n")
+        if _guarantee(thing):
+            typer.echo(f"bound: {_guarantee(thing)}\n")
+
+
+def _arguments(thing: Any) -> str:
+    parameters = inspect.signature(thing).parameters.values()
+    shown = [
+        p.name if p.default is inspect.Parameter.empty else f"{p.name}={p.default!r}"
+        for p in parameters
+        if p.name != "seed"
+    ]
+    return f"({', '.join(shown)})" if shown else ""
+
+
+def _guarantee(thing: Any) -> str:
+    made_of = {"delayeducb1": "UCB1", "delayedklucb": "KLUCB"}.get(getattr(thing, "__name__", "").lower())
+    if made_of == "UCB1":
+        return "sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i, i.i.d. rewards"
+    if made_of == "KLUCB":
+        return "explicit (bounds.delayed_klucb), i.i.d. rewards, c = 3"
+    return getattr(thing, "guarantee", "")
 
 
 def _first_line(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
 
 
+# --- where studies run ---
+
+
+def _engine(name: str, address: str | None, threads: int | None) -> Any:
+    from belated.errors import InvalidArgument
+    from belated.studies.run import Local
+
+    if name not in ("local", "ray"):
+        hint = catalog.nearest(name, ("local", "ray")) or "there are local and ray"
+        raise InvalidArgument(f"no engine is called {name!r}; {hint}")
+    if name == "ray" or address is not None:
+        from belated.studies.on_ray import OnRay
+
+        return OnRay(address)
+    return Local(threads)
+
+
 if __name__ == "__main__":
-    app()
+    sys.exit(app())

@@ -50,6 +50,8 @@ class PlainLearner(Protocol):
 
     Where an estimate needs more from prediction time than the four arguments of `update` and the object keeps that
     only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct.
+
+    It may also have `replace(action)`: the action is retired and a new one takes its number (see `Learner.replace`).
     """
 
     actions: int
@@ -60,7 +62,7 @@ class PlainLearner(Protocol):
 
 
 class Learner(ABC):
-    """A learner as a spec, a layout and two kernels. Subclasses are frozen dataclasses.
+    """A learner as a spec, a layout and two kernels (or three). Subclasses are frozen dataclasses.
 
     The state of one instance is one NumPy record: the fields of `layout`, after two that belated keeps itself:
 
@@ -70,7 +72,7 @@ class Learner(ABC):
 
     A learner must accept predict after predict: a cancelled round is skipped.
 
-    (A choice among the actions that are eligible right now has its place as a third kernel, which a learner may have or
+    (A choice among the actions that are eligible right now has its place as another kernel, which a learner may have or
     not: `predict_among(params, state, context, allowed, draw)`.)
     """
 
@@ -78,8 +80,13 @@ class Learner(ABC):
     version: ClassVar[int] = 1
     #: What the learner learns from: its own reward, the rewards of all actions, or (if it learns nothing) any.
     feedback: ClassVar[Literal["bandit", "full", "any"]] = "bandit"
+    #: Its bound without delay in a few words (n rounds, K actions), as the catalog shows it.
+    guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
+    #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
+    #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
+    replace: ClassVar[Any] = None
     #: How many numbers of side information a prediction takes.
     context_size: int = 0
     actions: int
@@ -137,6 +144,9 @@ class Game(ABC):
     stochastic: ClassVar[bool] = False
     #: True when regret is against one fixed action, as in the theorems.
     fixed_comparator: ClassVar[bool] = True
+    #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
+    #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
+    event: ClassVar[Any] = None
 
     if TYPE_CHECKING:
 
@@ -150,9 +160,16 @@ class Game(ABC):
             """The expected reward of each action, where there is one: a field, a property, or nothing."""
             ...
 
+        @property
+        def announces(self) -> bool:
+            """Whether the forecaster is told of replaced actions by `event`: a field, a property, or nothing (no)."""
+            ...
+
     def __getattr__(self, name: str) -> Any:
         if name == "means":
             return None
+        if name == "announces":
+            return False
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @abstractmethod

@@ -82,6 +82,18 @@ def sequence(name: str, values: Any, *, least: int = 1) -> Sequence[Any]:
     return values  # type: ignore[no-any-return]
 
 
+def boolean(name: str, value: Any) -> bool:
+    """True or False.
+
+    >>> boolean("record", 1)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: record must be True or False, got 1
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """One of a few words.
 

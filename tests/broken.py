@@ -123,6 +123,33 @@ class Convex(Wrong):
         return n * n
 
 
+@dataclass(frozen=True)
+class Remembers(bl.UCB1):
+    """Forgets nothing of an action that is replaced."""
+
+    @staticmethod
+    def replace(params, state, action):
+        state.predicted[action] = 0
+
+
+@dataclass(frozen=True)
+class StartsAnew(bl.RoundRobin):
+    """Forgets how often it has predicted when an action is replaced."""
+
+    @staticmethod
+    def replace(params, state, action):
+        state.predictions = 0
+
+
+class LearnsTooLate(bl.Direct):
+    """Learns from feedback for an action that was replaced (in Python)."""
+
+    def replace(self, action: int) -> None:
+        super().replace(action)
+        for pending in self._pending.values():
+            pending.stale = False
+
+
 class Tolerant(bl.Direct):
     """A Direct that refuses nobody."""
 
@@ -152,8 +179,8 @@ class OtherKernels(bl.Direct):
     """A compiled form that forgets every third feedback."""
 
     @staticmethod
-    def kernels(predict: Any, update: Any) -> Any:
-        right = bl.Direct.kernels(predict, update)
+    def kernels(predict: Any, update: Any, replace: Any = None) -> Any:
+        right = bl.Direct.kernels(predict, update, replace)
         tell = make_tell(update)
         make_ask(predict)
 
@@ -220,6 +247,34 @@ class Reacts(WrongGame):
         feedback[0] = 1.0 if memory[0] != action else 0.0
         memory[0] = action
         return feedback[0]
+
+
+@dataclass(frozen=True)
+class Surprises(WrongGame):
+    """Pays by what was announced."""
+
+    announces = True
+
+    @staticmethod
+    def event(params, memory, k0, k1, round_):
+        memory[0] = round_
+        return -1
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 1.0 if memory[0] == 0.0 else 0.0
+        return feedback[0]
+
+
+@dataclass(frozen=True)
+class Overreaches(WrongGame):
+    """Replaces an action that does not exist."""
+
+    announces = True
+
+    @staticmethod
+    def event(params, memory, k0, k1, round_):
+        return 2 if round_ == 3 else -1
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Only the uniform numbers come from the library. Everything else is written from the paper and from the rules:
 feedback of round s comes at the end of round s + delay, in order of s; ties go to the action predicted fewest times;
-BOLD takes the lowest free instance; QPM-D consumes feedback when the next prediction is made.
+BOLD takes the lowest free instance; QPM-D consumes feedback when the next prediction is made; feedback for an action
+that was replaced since its prediction is dropped.
 """
 
 import math
@@ -41,6 +42,9 @@ class Base:
     def update(self, action, probability, feedback, number):
         pass
 
+    def replace(self, action):
+        pass
+
 
 class RoundRobin(Base):
     def choose(self):
@@ -75,10 +79,32 @@ class Greedy(Base):
     def update(self, action, probability, feedback, number):
         self.rewards[action].append(feedback)
 
+    def replace(self, action):
+        self.rewards[action] = []
+        self.predicted[action] = 0
+
 
 class UCB1(Greedy):
     def index(self, i):
         return self.mean(i) + math.sqrt(2 * math.log(self.t) / len(self.rewards[i]))
+
+
+class ChernoffUCB(Greedy):
+    clock = "round"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.before = [0] * self.actions
+
+    def index(self, i):
+        mean, m = self.mean(i), len(self.rewards[i])
+        t = self.t - self.before[i] if self.clock == "age" else self.t
+        spread = -math.log(math.sqrt(1 / t))
+        return mean + math.sqrt(2 * mean * spread / m) + 2 * spread / m
+
+    def replace(self, action):
+        super().replace(action)
+        self.before[action] = self.t
 
 
 def divergence(p, q):
@@ -188,7 +214,8 @@ class TsallisINF(Sampling):
         self.losses[action] += (1 - feedback) / probability
 
 
-LEARNERS = {kind.__name__: kind for kind in (RoundRobin, UCB1, KLUCB, EpsilonGreedy, Exp3, Exp3IX, Hedge, TsallisINF)}
+INDEX = (UCB1, ChernoffUCB, KLUCB, EpsilonGreedy)
+LEARNERS = {kind.__name__: kind for kind in (RoundRobin, *INDEX, Exp3, Exp3IX, Hedge, TsallisINF)}
 
 
 # --- forecasters: predict() -> (ticket, action, probability); arrive(ticket, feedback); cancel(ticket) ---
@@ -205,6 +232,8 @@ class Waiting:
         self.open = {}
         self.peak = 0
         self.used = []
+        self.stale = set()
+        self.dropped = []
 
     def predict(self):
         self.peak = max(self.peak, len(self.open))
@@ -218,7 +247,16 @@ class Waiting:
         return self.tickets, action, probability
 
     def arrive(self, ticket, feedback):
-        self.learn(self.open.pop(ticket), feedback)
+        was = self.open.pop(ticket)
+        if ticket in self.stale:
+            self.dropped.append(was.action)
+        else:
+            self.learn(was, feedback)
+
+    def replace(self, action):
+        self.stale |= {ticket for ticket, was in self.open.items() if was.action == action}
+        for base in self.bases:
+            base.replace(action)
 
     def cancel(self, ticket):
         del self.open[ticket]

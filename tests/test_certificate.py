@@ -13,7 +13,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 engines = pytest.mark.parametrize("engine", ["compiled", "python"])
 EVERY = (
     "sum of pulls = n",
-    "pulled - observed - cancelled = G_{n+1}",
+    "pulled - observed - cancelled - dropped = G_{n+1}",
     "feedback due by n came exactly once",
     "G*_i <= G* <= n - 1",
     "G* <= sum of G*_i",

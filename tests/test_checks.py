@@ -22,6 +22,7 @@ GAMES = [
     games.Switching(3),
     games.Block(3, 5),
     games.Replaced(3, 0.05, 4, 4),
+    games.Replaced(3, 0.05, announced=True),
 ]
 DELAYS = [
     delays.Constant(3),
@@ -80,9 +81,14 @@ BROKEN = [
     (learner.no_delay_is_the_base, bl.UCB1(3), {"forecasters": [broken.Skips]}),
     (learner.bold_interleaves, bl.UCB1(3), {"bold": broken.Shares}),
     (learner.compiled_is_python, bl.UCB1(3), {"forecasters": [broken.OtherKernels]}),
+    (learner.compiled_is_python, bl.UCB1(3), {"forecasters": [broken.LearnsTooLate]}),
+    (learner.forgets_what_is_replaced, broken.Remembers(3), {}),
+    (learner.forgets_what_is_replaced, broken.StartsAnew(3), {}),
     (learner.bound_is_a_bound, broken.Convex(3), {}),
     (environment.rewards_are_in_range, broken.Generous(), {}),
     (environment.outcomes_ignore_play, broken.Reacts(), {}),
+    (environment.outcomes_ignore_play, broken.Surprises(), {}),
+    (environment.outcomes_ignore_play, broken.Overreaches(), {}),
     (environment.delays_are_delays, broken.Early(), {}),
     (environment.delays_are_delays, broken.TooLate(), {}),
     (environment.mean_is_the_mean, broken.Misstates(), {}),

@@ -42,6 +42,7 @@ GAMES = [
     Block(3, length=4),
     Block(70, length=1, feedback="bandit"),
     Replaced(4, probability=0.1, a=0.5, b=2),
+    Replaced(4, probability=0.1, announced=True),
 ]
 ROUNDS = 60
 
@@ -344,6 +345,7 @@ def test_plain_python_gives_the_same_outcomes():
         (lambda: Block(2.5, length=1), "actions must be a whole number, got 2.5"),
         (lambda: Replaced(3, probability=-1), "probability must be >= 0, got -1"),
         (lambda: Replaced(3, a=0), "a must be > 0, got 0"),
+        (lambda: Replaced(3, announced="yes"), "announced must be True or False, got 'yes'"),
         (lambda: Replaced(3, feedback="full"), "feedback must be one of bandit, got 'full'"),
     ],
 )

@@ -80,7 +80,7 @@ def test_each_instance_of_bold_draws_by_its_own_number_and_count(d):
 
 
 FIELDS = ("actions", "delays", "probabilities", "regret", "peak", "peaks", "pulls", "observed")
-FIELDS += ("cancelled", "outstanding", "instances", "steps", "base_pulls")
+FIELDS += ("cancelled", "dropped", "outstanding", "instances", "steps", "base_pulls")
 
 
 def same(one, other, rows=slice(None)):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import belated as bl
 from belated.engine import workspace
 from belated.kernels.compile import COMPILED
-from tests.reference import FORECASTERS, LEARNERS, simulate
+from tests import reference
+from tests.reference import FORECASTERS, INDEX, LEARNERS, simulate
 
 NEVER = bl.NEVER
 ROOT = Path(bl.__file__).parents[1]
@@ -23,6 +24,7 @@ PAIRS = [
     ("BOLD", "UCB1"),
     ("QPMD", "UCB1"),
     ("Direct", "KLUCB"),
+    ("Direct", "ChernoffUCB"),
     ("QPMD", "Exp3"),
     ("Direct", "Exp3IX"),
     ("BOLD", "Hedge"),
@@ -166,13 +168,13 @@ def test_klucb_agrees_over_thousands_of_rounds():
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.5])
-@pytest.mark.parametrize(("kind", "learner"), [(k, n) for k, n in PAIRS if n in ("UCB1", "KLUCB", "EpsilonGreedy")])
+@pytest.mark.parametrize(("kind", "learner"), [(k, n) for k, n in PAIRS if getattr(reference, n) in INDEX])
 def test_ties_go_to_the_action_predicted_fewest_times(kind, learner, value):
     taus = np.random.default_rng(3).integers(0, 30, 200)
     check(kind, learner, np.full((200, 3), value), taus, engine="compiled")
 
 
-@pytest.mark.parametrize(("kind", "learner"), [("Direct", "UCB1"), ("Direct", "KLUCB"), ("QPMD", "EpsilonGreedy")])
+@pytest.mark.parametrize(("kind", "learner"), [(k, n) for k, n in PAIRS if getattr(reference, n) in INDEX])
 def test_indices_are_tied_within_a_billionth_and_not_beyond(kind, learner):
     plays = []
     for apart in (0.0, 5e-10, 3e-9):
@@ -222,6 +224,7 @@ def test_in_plain_python_bold_plays_with_many_instances(engine):
     [
         ("KLUCB", {"c": 0.0}),
         ("KLUCB", {"c": 1.5}),
+        ("ChernoffUCB", {"clock": "age"}),
         ("EpsilonGreedy", {"epsilon": 0.0}),
         ("EpsilonGreedy", {"epsilon": 1.0}),
     ],

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.soak
 @pytest.mark.parametrize(("kind", "learner"), PAIRS)
 def test_sixty_long_plays_agree_with_the_reference(kind, learner):
     # Importance weights blow up rounding: two exact programs part ways after some thousand rounds (see the reference).
-    rounds = 600 if learner in ("UCB1", "KLUCB", "EpsilonGreedy") else 300
+    rounds = 600 if learner in ("UCB1", "ChernoffUCB", "KLUCB", "EpsilonGreedy") else 300
     for seed in range(100, 160):
         table, taus, seed, expiry = random_case(seed, rounds=rounds)
         check(kind, learner, table, taus, engine="compiled", seed=seed, expiry=expiry)

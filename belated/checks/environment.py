@@ -29,13 +29,17 @@ def _rounds(game: Game | Delays) -> int:
     return ROUNDS if longest is None else min(ROUNDS, longest)
 
 
-def _play_out(game: Game, actions: np.ndarray[Any, Any]) -> tuple[Any, Any, float]:
-    """Rewards, feedback and regret when these actions are played."""
+def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False) -> tuple[Any, Any, float]:
+    """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
+    event = kernel(type(game).event) if announced and game.announces else None
     outcome, regret = kernel(type(game).outcome), kernel(type(game).regret)
     params, memory = game.params(), np.zeros(game.memory())
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
     rewards, told = [], []
     for t, action in enumerate(actions.tolist(), start=1):
+        if event is not None:
+            replaced = int(event(params, memory, *KEY, t))
+            demand(replaced < game.actions, f"round {t}: replaced action {replaced} is outside 0..{game.actions - 1}")
         rewards.append(float(outcome(params, memory, *KEY, t, action, vector)))
         told.append(vector.copy())
     return np.array(rewards), np.array(told), float(regret(params, memory))
@@ -53,13 +57,16 @@ def rewards_are_in_range(game: Game) -> None:
 
 
 def outcomes_ignore_play(game: Game) -> None:
-    """The reward of an action in a round is the same whatever was played before: the adversary is oblivious."""
+    """The reward of an action in a round is the same whatever was played before: the adversary is oblivious.
+
+    It is also the same whether replaced actions are announced or not.
+    """
     n = _rounds(game)
     rng = np.random.default_rng(1)
     for action in range(game.actions):
         steady, _, _ = _play_out(game, np.full(n, action))
         mixed_actions = np.where(rng.random(n) < 0.5, action, rng.integers(game.actions, size=n))
-        mixed, _, _ = _play_out(game, mixed_actions)
+        mixed, _, _ = _play_out(game, mixed_actions, announced=True)
         same = mixed_actions == action
         demand(np.array_equal(steady[same], mixed[same]), f"the rewards of action {action} depend on what was played")
 

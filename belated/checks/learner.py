@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,15 @@ from belated.engine.play import play
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, Direct, Forecaster
 from belated.forecasters.instance import Instance
+from belated.games import Replaced
 from belated.kernels.random import key_of
-from belated.protocols import Learner
+from belated.protocols import Delays, Game, Learner
 
 ROUNDS = 300
 #: What compiled and Python runs must agree in.
 COMPARED = (
     *("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled"),
+    "dropped",
     *("outstanding", "instances", "steps", "base_pulls"),
 )
 
@@ -147,19 +149,49 @@ def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int
 
 def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
     """The compiled loop and the Python form agree in every action, count and regret."""
-    game = arena(learner, ROUNDS)
     for forecaster in forecasters or allowed(learner):
-        for law, expiry in laws(ROUNDS):
+        for game, law, expiry in _plays(learner, forecaster):
             one, two = (
                 play(
                     forecaster(learner), game, law, rounds=ROUNDS, replications=2, record=True, expiry=expiry, engine=e
                 )
                 for e in ("compiled", "python")
             )
-            where = f"{forecaster.__name__}, {law!r}, expiry {expiry}"
+            where = f"{forecaster.__name__}, {type(game).__name__}, {law!r}, expiry {expiry}"
             for name in COMPARED:
                 same = np.array_equal(getattr(one, name), getattr(two, name))
                 demand(same, f"{where}: compiled and Python differ in {name}")
+
+
+def _plays(learner: Learner, forecaster: type[Forecaster]) -> Iterator[tuple[Game, Delays, int | None]]:
+    """Plays that together reach every path of the engine."""
+    game = arena(learner, ROUNDS)
+    yield from ((game, law, expiry) for law, expiry in laws(ROUNDS))
+    try:
+        forecaster(learner).check_replace()
+    except Unsupported:
+        return
+    game = Replaced(learner.actions, 0.05, announced=True)
+    yield from ((game, law, None) for law in (delays.Constant(7), delays.Batched(10)))
+    yield game, delays.Geometric(mean=20), 30
+
+
+def forgets_what_is_replaced(learner: Learner) -> None:
+    """Where it has `replace`: what was told of the action before does not matter after, and its clock goes on."""
+    if learner.replace is None:
+        return
+    game = arena(learner, ROUNDS)
+    for action in range(learner.actions):
+        after = []
+        for value in (0.0, 1.0):
+            instance = _instance(learner)
+            _drive(instance, learner, game, range(100))
+            for _ in range(5):
+                instance.update(None, action, 1.0, np.full(learner.actions if learner.feedback == "full" else 1, value))
+            instance.replace(action)
+            demand(instance.predictions == 100, "replace changes the count of predictions")
+            after.append(_drive(instance, learner, game, range(100, ROUNDS)))
+        demand(after[0] == after[1], f"after replace({action}) it still plays by what it was told of the old action")
 
 
 def saved_continues(learner: Learner) -> None:
@@ -231,6 +263,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     no_delay_is_the_base,
     bold_interleaves,
     compiled_is_python,
+    forgets_what_is_replaced,
     saved_continues,
     is_refused_where_it_must,
     bound_is_a_bound,

@@ -43,16 +43,17 @@ class Certificate:
 def certify(setting: Setting, tables: Tables) -> Certificate:
     """Check the identities of design rule 10; raise CertificateError with the first that fails."""
     tally, summary, n = tables.tally, tables.summary, setting.rounds
-    pulls, observed, cancelled = tally["pulls"], tally["observed"], tally["cancelled"]
-    came = observed.sum(axis=1) + cancelled.sum(axis=1)
+    pulls, cancelled = tally["pulls"], tally["cancelled"]
+    closed = tally["observed"] + cancelled + tally["dropped"]
+    came = closed.sum(axis=1)
     due_once = (summary["due_count"] == summary["came_count"]) & (summary["due_sum"] == summary["came_sum"])
     identities = {
         "sum of pulls = n": pulls.sum(axis=1) == n,
-        "pulled - observed - cancelled = G_{n+1}": n - came == summary["outstanding"],
+        "pulled - observed - cancelled - dropped = G_{n+1}": n - came == summary["outstanding"],
         "feedback due by n came exactly once": due_once & (came == summary["came_count"]),
         "G*_i <= G* <= n - 1": (tally["peak"].max(axis=1) <= summary["peak"]) & (summary["peak"] <= n - 1),
         "G* <= sum of G*_i": summary["peak"] <= tally["peak"].sum(axis=1),
-        "no action has more feedback than pulls": (pulls - observed - cancelled >= 0).all(axis=1),
+        "no action has more feedback than pulls": (pulls - closed >= 0).all(axis=1),
     }
     if isinstance(setting.forecaster, BOLD):
         identities["M = G* + 1"] = summary["instances"] == summary["peak"] + 1

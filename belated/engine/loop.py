@@ -5,6 +5,8 @@ it returns after a budget of rounds or with a reason. Python then grows what is 
 calls again. One round, in the order of the paper's protocol:
 
     count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due by now
+
+A game that announces is asked before the choice which action is replaced. Feedback of rounds before that is dropped.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import numpy as np
 from belated.engine.mailbox import clear, post, unlink
 from belated.forecasters.base import MOST
 from belated.kernels.compile import kernel
-from belated.kernels.pointers import call_law, call_outcome, call_regret
+from belated.kernels.pointers import call_event, call_law, call_outcome, call_regret
 from belated.kernels.random import replication_key
 from belated.protocols import NEVER
 
 #: Why the loop returned.
-BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK = range(7)
+BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT = range(8)
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -53,7 +55,18 @@ DESK = np.dtype(
 )
 
 #: What is counted for each action of each replication.
-TALLY = np.dtype([("pulls", "i8"), ("observed", "i8"), ("cancelled", "i8"), ("peak", "i8"), ("base", "i8")], align=True)
+TALLY = np.dtype(
+    [
+        ("pulls", "i8"),
+        ("observed", "i8"),
+        ("cancelled", "i8"),
+        ("peak", "i8"),
+        ("base", "i8"),
+        ("dropped", "i8"),  # feedback that came for a replaced action
+        ("since", "i8"),  # the round in which the action was replaced last; 0: never
+    ],
+    align=True,
+)
 
 #: What is kept of each finished replication.
 SUMMARY = np.dtype(
@@ -111,9 +124,9 @@ def finish_replication(desk, summary):
 
 
 @cache
-def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
+def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
     """Compose the loop from a learner's kernels and a forecaster class."""
-    begin, choose, deliver, release = forecaster.kernels(predict, update)
+    begin, choose, deliver, release, replace_all = forecaster.kernels(predict, update, replace)
     grows = forecaster.grows
 
     def loop(
@@ -132,6 +145,8 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
         game_regret,
         game_params,
         memory,
+        announces,
+        event,
         law,
         law_params,
         params_array,
@@ -186,8 +201,18 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     break
                 # G_{i,t} can only have grown for the action of the round before.
                 before = counts[action]
-                before.peak = max(before.peak, before.pulls - before.observed - before.cancelled)
+                before.peak = max(before.peak, before.pulls - before.observed - before.cancelled - before.dropped)
                 peak = max(peak, outstanding)
+
+                if announces:
+                    replaced = call_event(event, game_params, memory, k0, k1, t + 1)
+                    if replaced >= count:
+                        action = replaced
+                        reason = BAD_EVENT
+                        break
+                    if replaced >= 0:
+                        replace_all(desk, params, pool, replaced)
+                        counts[replaced].since = t + 1
 
                 desk.outstanding = outstanding
                 desk.free = free
@@ -262,6 +287,9 @@ def make_loop(predict: Any, update: Any, forecaster: Any) -> Any:
                     keep = False
                     if letter.cancelled:
                         about.cancelled += 1
+                        release(desk, marks, letter.instance)
+                    elif letter.round < about.since:
+                        about.dropped += 1
                         release(desk, marks, letter.instance)
                     else:
                         about.observed += 1

@@ -24,22 +24,29 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     game, law, rounds = setting.game, setting.delays, setting.rounds
     forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
     outcome, regret, delay_of = kernel(type(game).outcome), kernel(type(game).regret), kernel(law.kernel)
+    event = kernel(type(game).event) if game.announces else None
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
     whole = game.feedback == "full"
     vector = np.zeros(game.actions if whole else 1)
     plain = not isinstance(forecaster.learner, Learner)
-    pulls, observed, cancelled, peaks = (np.zeros(game.actions, np.int64) for _ in range(4))
+    pulls, observed, cancelled, dropped, peaks = (np.zeros(game.actions, np.int64) for _ in range(5))
     due: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
     counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum"), 0)
     checkpoint = 0
     for t in range(1, rounds + 1):
-        np.maximum(peaks, pulls - observed - cancelled, out=peaks)
+        where = f"in round {t} of replication {replication}"
+        np.maximum(peaks, pulls - observed - cancelled - dropped, out=peaks)
+        if event is not None:
+            replaced = int(event(params, memory, k0, k1, t))
+            if replaced >= game.actions:
+                raise InvalidArgument(f"{game!r} replaced action {replaced}, outside 0..{game.actions - 1}, {where}")
+            if replaced >= 0:
+                forecaster.replace(replaced)
         decision = forecaster.predict()
         pulls[decision.action] += 1
         outcome(params, memory, k0, k1, t, decision.action, vector)
         delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
-        where = f"in round {t} of replication {replication}"
         if delay < 0:
             raise InvalidArgument(f"{law!r} gave a delay below 0, {where}")
         if not ((vector >= 0.0) & (vector <= 1.0)).all():
@@ -62,8 +69,9 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
                 forecaster.cancel(ticket)
                 cancelled[action] += 1
             else:
+                before = forecaster.dropped
                 forecaster.update(ticket, float(feedback[0]) if plain and not whole else feedback)
-                observed[action] += 1
+                (dropped if forecaster.dropped > before else observed)[action] += 1
         if t == setting.checkpoints[checkpoint]:
             tables.regret[replication, checkpoint] = regret(params, memory)
             checkpoint += 1
@@ -72,6 +80,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     tick(rounds % TELL)
     row = tables.tally[replication]
     row["pulls"], row["observed"], row["cancelled"], row["peak"] = pulls, observed, cancelled, peaks
+    row["dropped"] = dropped
     summary = tables.summary[replication]
     summary["peak"], summary["outstanding"] = forecaster.peak, forecaster.outstanding
     summary["instances"] = forecaster.instances if isinstance(forecaster, BOLD) else 1

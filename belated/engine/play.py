@@ -64,16 +64,15 @@ def play(
         require.integer("threads", threads, low=1)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidArgument(f"progress must be None, True, False or a function, got {progress!r}")
-    if not isinstance(record, bool | np.bool_):
-        raise InvalidArgument(f"record must be True or False, got {record!r}")
+    require.boolean("record", record)
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
-    _check_fit(forecaster, game, delays, rounds)
+    check_fit(forecaster, game, delays, rounds)
     is_spec = isinstance(forecaster.learner, Learner)
     if engine == "compiled" and not is_spec:
         raise Unsupported(f"{forecaster!r} cannot be compiled: only learners that are specs have kernels")
 
-    checkpoints = _checkpoints(rounds)
+    checkpoints = checkpoints_of(rounds)
     setting = Setting(forecaster, game, delays, rounds, seed, checkpoints, limit, record)
     tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record)
     began = time.perf_counter()
@@ -82,17 +81,22 @@ def play(
             run_compiled(setting, tables, threads, shown)
         else:
             run_plain(setting, tables, shown)
-    seconds = time.perf_counter() - began
+    return gather(setting, tables, time.perf_counter() - began)
+
+
+def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
+    """The result of a play from the tables that it filled."""
     tally, summary = tables.tally, tables.summary
     return Result(
         setting=setting,
-        checkpoints=checkpoints,
+        checkpoints=setting.checkpoints,
         regret=tables.regret,
         peak=_plain(summary["peak"]),
         peaks=_plain(tally["peak"]),
         pulls=_plain(tally["pulls"]),
         observed=_plain(tally["observed"]),
         cancelled=_plain(tally["cancelled"]),
+        dropped=_plain(tally["dropped"]),
         outstanding=_plain(summary["outstanding"]),
         instances=_plain(summary["instances"]),
         steps=_plain(summary["steps"]),
@@ -100,9 +104,9 @@ def play(
         certificate=certify(setting, tables),
         theorem=theorem(setting, tables),
         seconds=seconds,
-        actions=tables.actions if record else None,
-        delays=tables.delays if record else None,
-        probabilities=tables.probabilities if record else None,
+        actions=tables.actions if setting.record else None,
+        delays=tables.delays if setting.record else None,
+        probabilities=tables.probabilities if setting.record else None,
     )
 
 
@@ -116,7 +120,7 @@ def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
             raise InvalidArgument(f"{name} must be something like {example}, got {value!r}")
 
 
-def _check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
+def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
     """Refuse what cannot be played together, before anything starts."""
     if forecaster.actions != game.actions:
         raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
@@ -128,6 +132,10 @@ def _check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) 
             )
         if learner.context_size:
             raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
+    if game.announces:
+        if game.event is None:
+            raise InvalidArgument(f"{game!r} announces replaced actions, but has no event kernel")
+        forecaster.check_replace()
     for thing in (game, delays):
         longest = thing.longest()
         if longest is not None and longest < rounds:
@@ -135,7 +143,7 @@ def _check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) 
     delays.check_actions(game.actions)
 
 
-def _checkpoints(rounds: int) -> Integers:
+def checkpoints_of(rounds: int) -> Integers:
     """About sixty rounds, evenly on a log scale; the last is the horizon."""
     spread = np.geomspace(1, rounds, min(rounds, CHECKPOINTS)).round().astype(np.int64)
     spread[-1] = rounds

@@ -90,6 +90,8 @@ class Workspace:
             pointer(type(game).regret, pointers.REGRET_SIGNATURE),
             game.params(),
             np.zeros(game.memory()),
+            bool(game.announces),
+            pointer(type(game).event, pointers.EVENT_SIGNATURE) if game.announces else 0,
         )
         self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
         self._learner = (states.params(learner), states.blank(learner))
@@ -159,6 +161,8 @@ class Workspace:
             given = self._buffers[1].tolist()
             raise InvalidFeedback(f"{setting.game!r} gave feedback outside [0, 1], {given}, {where}")
         action, top = int(desk["action"]), setting.forecaster.actions - 1
+        if reason == loop.BAD_EVENT:
+            raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
         if not 0 <= action <= top:
             raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
         chance = float(desk["probability"])

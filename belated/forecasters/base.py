@@ -8,7 +8,7 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -42,6 +42,7 @@ class Pending:
     context: Any
     instance: int
     number: int  # which prediction of its instance this was
+    stale: bool = False  # the action was replaced since: the feedback will be dropped
 
 
 class Kernels(NamedTuple):
@@ -54,7 +55,8 @@ class Kernels(NamedTuple):
     begin: Any  # begin(desk, marks): a replication starts
     choose: Any  # choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally) -> action, probability
     deliver: Any  # deliver(desk, params, pool, marks, slab, context, entry) -> whether the entry stays in use
-    release: Any  # release(desk, marks, instance): a ticket was cancelled
+    release: Any  # release(desk, marks, instance): a ticket was cancelled, or its feedback dropped
+    replace: Any  # replace(desk, params, pool, action): a new action takes the number of an old one
 
 
 class Forecaster(ABC):
@@ -65,6 +67,8 @@ class Forecaster(ABC):
     taken and kept in `.seed`.
     """
 
+    #: Its bound in a few words, as the catalog shows it.
+    guarantee: ClassVar[str] = "none stated"
     #: Whether a prediction may need one more instance.
     grows: ClassVar[bool] = False
 
@@ -79,6 +83,7 @@ class Forecaster(ABC):
         self._pending: dict[int, Pending] = {}
         self._issued = 0
         self._peak = 0
+        self._dropped = 0
         self._replication = 0
         self._key = key_of(self.seed, 0)
         self._instances: list[Any] = []
@@ -99,10 +104,18 @@ class Forecaster(ABC):
             return Decision(ticket=self._issued, action=action, probability=probability)
 
     def update(self, ticket: int, feedback: Any) -> None:
-        """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions."""
+        """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions.
+
+        If the ticket's action was replaced since, nothing is learned: the feedback is counted in `dropped`.
+        """
         with self._lock:
             number, pending = self._open(ticket)
-            self._deliver(pending, self._check_feedback(feedback, pending.action))
+            known = self._check_feedback(feedback, pending.action)
+            if pending.stale:
+                self._release(pending)
+                self._dropped += 1
+            else:
+                self._deliver(pending, known)
             del self._pending[number]
 
     def cancel(self, ticket: int) -> None:
@@ -111,6 +124,22 @@ class Forecaster(ABC):
             number, pending = self._open(ticket)
             self._release(pending)
             del self._pending[number]
+
+    def replace(self, action: int) -> None:
+        """An action is retired and a new one takes its number, unknown in every instance.
+
+        Feedback for its open tickets is dropped when it comes. Not every learner can do it.
+        """
+        with self._lock:
+            number = require.integer("action", action, low=0, high=self.actions - 1)
+            self.check_replace()
+            with ExitStack() as kept:
+                for learner in self._instances:
+                    kept.enter_context(_untouched(learner))
+                for learner in self._instances:
+                    learner.replace(number)
+            for pending in self._pending.values():
+                pending.stale = pending.stale or pending.action == number
 
     @property
     def outstanding(self) -> int:
@@ -121,6 +150,11 @@ class Forecaster(ABC):
     def peak(self) -> int:
         """G*: the most tickets that were open when a prediction was made."""
         return self._peak
+
+    @property
+    def dropped(self) -> int:
+        """How much feedback came for an action that had been replaced."""
+        return self._dropped
 
     @property
     def instances(self) -> int:
@@ -171,15 +205,25 @@ class Forecaster(ABC):
         """Feedback of a ticket has come."""
 
     def _release(self, pending: Pending) -> None:  # noqa: B027  (nothing to do unless an instance waits)
-        """A ticket was cancelled."""
+        """A ticket was cancelled, or its feedback dropped."""
 
     def _check_learner(self, learner: Any) -> None:  # noqa: B027
         """Refuse a learner outside the forecaster's conditions."""
 
     @staticmethod
     @abstractmethod
-    def kernels(predict: Any, update: Any) -> Kernels:
-        """The compiled form, over a learner's compiled predict and update."""
+    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+        """The compiled form, over a learner's compiled predict, update and (where it has one) replace."""
+
+    def check_replace(self) -> None:
+        """Raise Unsupported if actions cannot be replaced."""
+        learner = self.learner if isinstance(self.learner, Learner) else self._instances[0]
+        if not callable(getattr(learner, "replace", None)):
+            raise Unsupported(f"{self!r} cannot replace an action: {type(learner).__name__} has no replace")
+        if isinstance(learner, Learner) and learner.feedback == "full":
+            raise Unsupported(
+                f"{self!r} cannot replace an action: under full information every late feedback tells of the old one"
+            )
 
     # --- what they share ---
 
@@ -289,6 +333,8 @@ class Forecaster(ABC):
             "probabilities": np.array([p.probability for _, p in tickets], dtype="f8"),
             "contexts": contexts.reshape(len(tickets), width),
             "states": np.concatenate([instance.state for instance in self._instances]),
+            "dropped": np.array([self._dropped], dtype="i8"),
+            "stale": np.array([t for t, p in tickets if p.stale], dtype="i8"),
         }
 
     def _restore(self, arrays: dict[str, Any]) -> None:
@@ -300,6 +346,10 @@ class Forecaster(ABC):
             ticket, action, instance, number = (int(x) for x in row)
             known = context.copy() if len(context) else None
             self._pending[ticket] = Pending(action, float(probability), known, instance, number)
+        if "dropped" in arrays:  # bytes from before actions could be replaced have neither of these
+            self._dropped = int(arrays["dropped"][0])
+            for stale in arrays["stale"]:
+                self._pending[int(stale)].stale = True
         while len(self._instances) < len(arrays["states"]):
             self._new_instance()
         for instance, state in zip(self._instances, arrays["states"], strict=True):

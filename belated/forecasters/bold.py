@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from belated.forecasters.base import Forecaster, Kernels, Pending
-from belated.forecasters.instance import make_ask, make_tell
+from belated.forecasters.instance import make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 
 
@@ -28,6 +28,7 @@ class BOLD(Forecaster):
     (3, 2, 2)
     """
 
+    guarantee = "E[(G* + 1) f(n / (G* + 1))] over a learner with bound f; delays that ignore the action"
     grows = True
 
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
@@ -61,7 +62,7 @@ class BOLD(Forecaster):
         self._free = [i for i in range(self.instances) if i not in busy]
 
     @staticmethod
-    def kernels(predict: Any, update: Any) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):
@@ -90,7 +91,7 @@ class BOLD(Forecaster):
         def release(desk, marks, instance):
             give_back(desk, marks, instance)
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(replace))
 
 
 #: Instances that a word of marks stands for.

@@ -6,7 +6,7 @@ from typing import Any
 
 from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster, Kernels, Pending
-from belated.forecasters.instance import Instance, make_ask, make_tell
+from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 from belated.protocols import Learner
 
@@ -25,6 +25,8 @@ class Direct(Forecaster):
     >>> f.predict().action, f.outstanding, f.peak
     (0, 2, 1)
     """
+
+    guarantee = "with ucb1: sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i; with klucb explicit; i.i.d. rewards"
 
     def _check_learner(self, learner: Any) -> None:
         if not getattr(learner, "tolerates_delay", True):
@@ -45,7 +47,7 @@ class Direct(Forecaster):
             learner.update(pending.context, pending.action, pending.probability, feedback)
 
     @staticmethod
-    def kernels(predict: Any, update: Any) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):
@@ -62,4 +64,4 @@ class Direct(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(replace))

@@ -9,7 +9,7 @@ import numpy as np
 
 from belated.errors import InvalidArgument
 from belated.kernels import states
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, routine
 from belated.kernels.random import learner_draw
 from belated.protocols import Learner
 
@@ -39,8 +39,25 @@ def make_tell(update: Any) -> Any:
 
 
 @cache
-def _steps(predict: Any, update: Any) -> tuple[Any, Any]:
-    """`ask` and `tell` over (pool, index): what Python can call cheaply, because records cost more to hand over."""
+def make_replace(replace: Any) -> Any:
+    """The kernel that replaces an action in all instances of a pool; without a learner's kernel it does nothing."""
+    if replace is None:
+
+        def nothing(desk, params, pool, action):
+            pass
+
+        return kernel(nothing)
+
+    def replace_all(desk, params, pool, action):
+        for i in range(desk.instances):
+            replace(params, pool[i], action)
+
+    return routine(replace_all)
+
+
+@cache
+def _steps(predict: Any, update: Any, replace: Any) -> tuple[Any, Any, Any]:
+    """What Python calls, over pools of one record: single records cost more to hand over."""
     ask, tell = make_ask(predict), make_tell(update)
 
     def ask_at(params, pool, context, instance, k0, k1):
@@ -49,7 +66,13 @@ def _steps(predict: Any, update: Any) -> tuple[Any, Any]:
     def tell_at(params, pool, context, number, action, probability, feedback):
         tell(params[0], pool[0], context, number, action, probability, feedback)
 
-    return kernel(ask_at), kernel(tell_at)
+    if replace is None:
+        return kernel(ask_at), kernel(tell_at), None
+
+    def replace_at(params, pool, action):
+        replace(params[0], pool[0], action)
+
+    return kernel(ask_at), kernel(tell_at), kernel(replace_at)
 
 
 class Instance:
@@ -65,7 +88,7 @@ class Instance:
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
         self.state = self._blank.copy()
-        self._ask, self._tell = _steps(*states.kernels(learner))
+        self._ask, self._tell, self._replace = _steps(*states.kernels(learner))
         self._key = key
         self._number = number
 
@@ -84,6 +107,10 @@ class Instance:
     def answer(self, number: int, context: Any, action: int, probability: float, feedback: Any) -> None:
         """Update with the feedback of its prediction `number`."""
         self._tell(self._params, self.state, self._vector(context), number, action, probability, feedback)
+
+    def replace(self, action: int) -> None:
+        """The action is retired and a new one takes its number; only for learners that have the kernel."""
+        self._replace(self._params, self.state, action)
 
     def _vector(self, context: Any) -> Any:
         vector = NO_CONTEXT if context is None else context

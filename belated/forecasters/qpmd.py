@@ -9,7 +9,7 @@ import numpy as np
 
 from belated.errors import Unsupported
 from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
-from belated.forecasters.instance import Instance, make_ask, make_tell
+from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 from belated.protocols import Learner
 
@@ -34,6 +34,8 @@ class QPMD(Forecaster):
     >>> f.predict().action, f.steps
     (1, 2)
     """
+
+    guarantee = "R_base(n) + sum_i gap_i E G*_i, i.i.d. rewards"
 
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
         super().__init__(learner, seed=seed)
@@ -62,6 +64,11 @@ class QPMD(Forecaster):
             raise Unsupported(
                 f"QPM-D cannot play {self.learner!r}: it has no queue for each of endlessly many contexts"
             )
+
+    def check_replace(self) -> None:
+        raise Unsupported(
+            f"{self!r} cannot replace an action: it holds one and keeps queues of feedback; use Direct or BOLD"
+        )
 
     def _check_context(self, context: Any) -> Any:
         if context is not None:
@@ -117,7 +124,7 @@ class QPMD(Forecaster):
             self._queues[int(queue_action)].append(vector.copy())
 
     @staticmethod
-    def kernels(predict: Any, update: Any) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):
@@ -158,4 +165,4 @@ class QPMD(Forecaster):
         def release(desk, marks, instance):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release))
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(None))

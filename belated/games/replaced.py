@@ -21,7 +21,8 @@ class Replaced(Game):
     paid, one arm, uniform over all, gets a new mean with the given probability. Replacements do not look at
     what is played. Regret is the sum of gaps to the arm that is best **in that round**,
     sum_t (max_i mu_{i,t} - mu_{a_t,t}): a comparator that changes with the arms, not a fixed action.
-    Feedback is bandit.
+    Feedback is bandit. If `announced`, the forecaster is told of each replacement before it predicts
+    (`Forecaster.replace`); the arms and what they pay are the same.
 
     >>> import belated as bl
     >>> bl.games.Replaced(actions=10, probability=0.001).memory()
@@ -34,6 +35,7 @@ class Replaced(Game):
     a: float = 1.0
     b: float = 1.0
     feedback: Feedback = "bandit"
+    announced: bool = False
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
@@ -41,6 +43,11 @@ class Replaced(Game):
         require.real("a", self.a, above=0)
         require.real("b", self.b, above=0)
         require.one_of("feedback", self.feedback, ("bandit",))
+        require.boolean("announced", self.announced)
+
+    @property
+    def announces(self) -> bool:
+        return self.announced
 
     def params(self) -> Floats:
         stay = -math.inf if self.probability == 1 else math.log1p(-self.probability)
@@ -59,13 +66,20 @@ class Replaced(Game):
         return feedback[0]
 
     @staticmethod
+    def event(params, memory, k0, k1, round_):
+        # All arms are new in round 1, which is nothing to announce. Later `outcome` finds that it is done.
+        if round_ == 1 or round_ < memory[1]:
+            return -1
+        return replace(params, memory, event_draw(k0, k1, round_), round_)
+
+    @staticmethod
     def regret(params, memory):
         return memory[0]
 
 
 @kernel
 def replace(params, memory, event, round_):
-    """Draw all means in round 1, else one; find the best and the round of the next replacement.
+    """Draw all means in round 1, else one, and say which; find the best and the round of the next replacement.
 
     Memory: regret, that round, the best mean, the K means.
     """
@@ -78,3 +92,4 @@ def replace(params, memory, event, round_):
     memory[2] = memory[3]
     for i in range(1, count):
         memory[2] = max(memory[2], memory[3 + i])
+    return first

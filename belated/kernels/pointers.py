@@ -22,6 +22,8 @@ VECTOR = types.CPointer(types.float64)
 OUTCOME_SIGNATURE = types.float64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64, types.int64, VECTOR)
 #: regret(params, memory) -> regret so far
 REGRET_SIGNATURE = types.float64(VECTOR, VECTOR)
+#: event(params, memory, key0, key1, round) -> action, or -1
+EVENT_SIGNATURE = types.int64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64)
 #: law(params, key0, key1, first round, action, count, delays to fill) -> count
 LAW_SIGNATURE = types.int64(
     VECTOR, types.uint64, types.uint64, types.int64, types.int64, types.int64, types.CPointer(types.int64)
@@ -54,6 +56,10 @@ def _regret(typing_context, address, params, memory):
     return _generator(REGRET_SIGNATURE, (params, memory))
 
 
+def _event(typing_context, address, params, memory, k0, k1, round_):
+    return _generator(EVENT_SIGNATURE, (params, memory, k0, k1, round_))
+
+
 def _law(typing_context, address, params, k0, k1, first, action, count, delays):
     return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
 
@@ -67,8 +73,8 @@ def _caller(typing: Any) -> Any:
     return call
 
 
-#: Call a game's `outcome`, a game's `regret`, or a law made ready by `law_filler`, through its address.
-call_outcome, call_regret, call_law = _caller(_outcome), _caller(_regret), _caller(_law)
+#: Call a game's `outcome`, `regret` or `event`, or a law made ready by `law_filler`, through its address.
+call_outcome, call_regret, call_event, call_law = (_caller(typing) for typing in (_outcome, _regret, _event, _law))
 
 
 @cache

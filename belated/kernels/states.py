@@ -89,6 +89,7 @@ def _number(dtype: np.dtype[Any]) -> str:
     return "f8" if dtype.kind == "f" else "i8"
 
 
-def kernels(learner: Learner) -> tuple[Any, Any]:
-    """The learner's predict and update, compiled."""
-    return kernel(type(learner).predict), kernel(type(learner).update)
+def kernels(learner: Learner) -> tuple[Any, Any, Any]:
+    """The learner's predict, update and replace, compiled; replace is None where it has none."""
+    spec = type(learner)
+    return kernel(spec.predict), kernel(spec.update), kernel(spec.replace)

@@ -1,5 +1,6 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
@@ -14,6 +15,7 @@ from belated.learners.uniform import Uniform
 __all__ = [
     "KLUCB",
     "UCB1",
+    "ChernoffUCB",
     "EpsilonGreedy",
     "Exp3",
     "Exp3IX",

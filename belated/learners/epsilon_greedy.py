@@ -26,6 +26,7 @@ class EpsilonGreedy(Learner):
     Decision(ticket=1, action=0, probability=0.8500000000000001)
     """
 
+    guarantee = "none: epsilon is constant"
     actions: int
     epsilon: float = 0.1
 
@@ -61,3 +62,10 @@ class EpsilonGreedy(Learner):
         state.total[action] += feedback[0]
         state.seen[action] += 1
         state.mean[action] = state.total[action] / float(state.seen[action])
+
+    @staticmethod
+    def replace(params, state, action):
+        state.mean[action] = math.inf
+        state.total[action] = 0.0
+        state.seen[action] = 0
+        state.predicted[action] = 0

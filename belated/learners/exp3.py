@@ -29,6 +29,7 @@ class Exp3(Learner):
     959.7
     """
 
+    guarantee = "2 sqrt(n K ln K), any adversary"
     actions: int
 
     def __post_init__(self) -> None:

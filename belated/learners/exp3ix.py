@@ -23,6 +23,8 @@ class Exp3IX(Exp3):
     0.5
     """
 
+    guarantee = "4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2), any adversary"
+
     @staticmethod
     def update(params, state, context, action, probability, feedback):
         count = float(len(state.loss))

@@ -29,6 +29,7 @@ class Hedge(Learner):
     151.7
     """
 
+    guarantee = "sqrt(n ln K), any adversary"
     actions: int
     feedback = "full"
 

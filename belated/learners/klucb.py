@@ -39,6 +39,7 @@ class KLUCB(Learner):
     0
     """
 
+    guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
     actions: int
     c: float = 3.0
 
@@ -96,6 +97,19 @@ class KLUCB(Learner):
         state.seen[action] += 1
         state.mean[action] = state.total[action] / float(state.seen[action])
         state.until[action] = -1.0
+
+    @staticmethod
+    def replace(params, state, action):
+        state.mean[action] = 0.0
+        state.total[action] = 0.0
+        state.index[action] = 0.0
+        state.below[action] = 0.0
+        state.until[action] = 0.0
+        state.seen[action] = 0
+        state.predicted[action] = 0
+        state.solved[action] = 0
+        if state.leader == action:
+            state.leader = 0
 
     def stochastic_bound(self, n: float, means: Floats) -> float | None:
         bound = self.delayed_bound(int(n), means, np.zeros(self.actions), 0.0)

@@ -21,6 +21,7 @@ class RoundRobin(Learner):
     [0, 1, 0, 1, 0]
     """
 
+    guarantee = "none: it learns nothing"
     actions: int
     feedback = "any"
 
@@ -39,4 +40,8 @@ class RoundRobin(Learner):
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
+        pass
+
+    @staticmethod
+    def replace(params, state, action):
         pass

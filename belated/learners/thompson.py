@@ -29,6 +29,7 @@ class ThompsonBernoulli(Learner):
     >>> f.update(f.predict().ticket, 1.0)
     """
 
+    guarantee = "none with explicit constants"
     actions: int
 
     def __post_init__(self) -> None:
@@ -60,3 +61,8 @@ class ThompsonBernoulli(Learner):
     def update(params, state, context, action, probability, feedback):
         state.total[action] += feedback[0]
         state.seen[action] += 1.0
+
+    @staticmethod
+    def replace(params, state, action):
+        state.total[action] = 0.0
+        state.seen[action] = 0.0

@@ -26,6 +26,8 @@ class TsallisINF(Exp3):
     1265.9
     """
 
+    guarantee = "4 sqrt(n K) + 1, any adversary"
+
     @staticmethod
     def predict(params, state, context, draw):
         rate = 2.0 / math.sqrt(float(state.predictions))

@@ -28,6 +28,7 @@ class UCB1(Learner):
     [0, 1, 2, 0]
     """
 
+    guarantee = "sum_i 8 ln n / gap_i + (1 + pi^2/3) gap_i, i.i.d. rewards"
     actions: int
 
     def __post_init__(self) -> None:
@@ -57,6 +58,14 @@ class UCB1(Learner):
         seen = float(state.seen[action])
         state.mean[action] = state.total[action] / seen
         state.radius[action] = 1.0 / math.sqrt(seen)
+
+    @staticmethod
+    def replace(params, state, action):
+        state.mean[action] = math.inf
+        state.radius[action] = 0.0
+        state.total[action] = 0.0
+        state.seen[action] = 0
+        state.predicted[action] = 0
 
     def stochastic_bound(self, n: float, means: Floats) -> float | None:
         return bounds.ucb1(n, means.max() - means)

@@ -150,12 +150,15 @@ class Play(Cell):
             tables.tally[stored] = columns[name]
         # That feedback due by n came exactly once was certified when the cell was played.
         for name in ("due_count", "came_count"):
-            tables.summary[name] = (columns["observed"] + columns["cancelled"]).sum(axis=1)
+            tables.summary[name] = sum(columns[kind].sum(axis=1) for kind in ("observed", "cancelled", "dropped"))
         return gather(setting, tables, float(table.about["seconds"]))
 
 
 #: Columns with one number an action, and what the engine calls them.
-TALLIED = {"peaks": "peak", "pulls": "pulls", "observed": "observed", "cancelled": "cancelled", "base_pulls": "base"}
+TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")} | {
+    "peaks": "peak",
+    "base_pulls": "base",
+}
 
 
 def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
@@ -167,7 +170,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
         learner.version,
         _identity(loop.make_loop(*states.kernels(learner), type(forecaster))),
         _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()),
-        *(_identity(f) for f in (type(game).outcome, type(game).regret, delays.kernel)),
+        *(_identity(f) for f in (type(game).outcome, type(game).regret, type(game).event, delays.kernel)),
         _digest(np.asarray(game.params()).tobytes(), np.asarray(delays.params()).tobytes()),
     ]
 

@@ -13,7 +13,7 @@ from belated.studies.stats import mean_interval
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-STYLE = {
+STYLE: Any = {
     "font.size": 9,
     "axes.grid": True,
     "grid.alpha": 0.25,
@@ -49,13 +49,22 @@ def legend(axes: Any, **settings: Any) -> None:
         axes.legend(fontsize=8, frameon=False, **settings)
 
 
-def means(axes: Any, x: Sequence[float], samples: Sequence[Any], number: int, label: str, **settings: Any) -> None:
-    """Means of samples against x, with 95% intervals, in the colour and marker of that number."""
+def means(
+    axes: Any,
+    x: Sequence[float],
+    samples: Sequence[Any],
+    number: int,
+    label: str,
+    marker: int | None = None,
+    **settings: Any,
+) -> None:
+    """Means of samples against x, with 95% intervals, in the colour of that number and its marker or another's."""
     intervals = [mean_interval(s, 0.95) for s in samples]
     middle = np.array([i.mean for i in intervals])
     low, high = np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
     color = COLORS[number % len(COLORS)]
-    axes.plot(x, middle, color=color, marker=MARKERS[number % len(MARKERS)], label=label, **settings)
+    shape = MARKERS[(number if marker is None else marker) % len(MARKERS)]
+    axes.plot(x, middle, color=color, marker=shape, label=label, **settings)
     if np.isfinite(low).all():
         axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 

@@ -171,14 +171,14 @@ class Page:
 
     def _summary(self) -> list[str]:
         rows = [
-            f'<tr><td class="words"><a href="#{section.name}">{escape(section.title)}</a></td>'
-            f'<td class="words wide">{found.statement}</td><td class="words">{_word(found.word)}</td></tr>'
+            f'<tr><td class="words">{_word(found.word)}</td><td class="words wide">{found.statement}</td>'
+            f'<td class="words"><a href="#{section.name}">{escape(section.name)}</a></td></tr>'
             for section in self.sections
             for found in section.findings
         ]
         if not rows:
             return []
-        head = '<tr><th class="words">part</th><th class="words">statement</th><th class="words">verdict</th></tr>'
+        head = '<tr><th class="words">verdict</th><th class="words">statement</th><th class="words">part</th></tr>'
         return ["<h3>All verdicts</h3>", f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>']
 
 

@@ -68,7 +68,7 @@ def _section(number: int, group: Group, family: int) -> Section:
         blocks.append(
             Drawing(f"regret-by-delay-{number}", delay_panel(group), "Regret at the horizon against the mean delay.")
         )
-    shown = "; bounds are dashed" if any(r.bound is not None for _, r in group) else ""
+    shown = "; thin dashes are bounds" if any(r.bound is not None for _, r in group) else ""
     blocks.append(Drawing(f"regret-by-round-{number}", round_panel(group), f"Regret along the way{shown}."))
     blocks.append(Rows(header, rows, "All cells: mean regret at the horizon with its interval."))
     if reasons:
@@ -77,41 +77,55 @@ def _section(number: int, group: Group, family: int) -> Section:
     return Section(f"part-{number}", f"{_game(cell)}, {cell.rounds:,} rounds{expiry}", blocks)
 
 
+#: One for each family of laws; forecasters differ by colour.
+DASHES = ("-", "--", ":", "-.")
+
+
 def delay_panel(group: Group) -> Any:
-    """Regret at the horizon against the mean delay, one line a forecaster and family of laws."""
+    """Regret at the horizon against the mean delay: a colour for each forecaster, a marker for each family of laws."""
     figure, axes = figures.panel("regret at the horizon", "mean delay", "regret", xscale="symlog")
-    for number, ((forecaster, family), own) in enumerate(_lines(group).items()):
+    for (color, shape, name), own in _lines(group):
         known = sorted((c for c in own if _delay(c[0]) is not None), key=lambda c: _delay(c[0]) or 0.0)
         if known:
-            name = forecaster if len({f for _, f in _lines(group)}) == 1 else f"{forecaster}, {family}"
-            figures.means(axes, [_delay(c) or 0.0 for c, _ in known], [r.regret[:, -1] for _, r in known], number, name)
+            x, samples = [_delay(c) or 0.0 for c, _ in known], [r.regret[:, -1] for _, r in known]
+            figures.means(axes, x, samples, color, name, marker=shape, linestyle=DASHES[shape % len(DASHES)])
     axes.set_xlim(left=-0.1)
     figures.legend(axes)
     return figure
 
 
 def round_panel(group: Group) -> Any:
-    """Regret against the round; of many delays, the longest of each forecaster."""
+    """Regret against the round; of many delays, the longest of each forecaster and family of laws."""
     figure, axes = figures.panel("regret along the way", "round", "regret", xscale="log")
     lowest = 0.0
-    for number, own in enumerate(_lines(group).values()):
+    for (color, shape, _), own in _lines(group):
         cell, result = max(own, key=lambda c: _delay(c[0]) or 0.0)
         name = f"{labels(cell)['forecaster']}, {labels(cell)['delays']}"
-        figures.band(axes, result.checkpoints, result.regret, number, name)
+        figures.band(axes, result.checkpoints, result.regret, color, name, linestyle=DASHES[shape % len(DASHES)])
         lowest = min(lowest, float(result.regret.mean(axis=0).min()))
         curve = result.bound_curve
-        if curve is not None and result.verdict != "vacuous":
-            figures.line(axes, result.checkpoints, curve, number)
+        if curve is not None and result.verdict != "vacuous" and shape == 0:
+            figures.line(axes, result.checkpoints, curve, color, linewidth=0.7, linestyle=(0, (6, 2)))
     axes.set_yscale("symlog", linthresh=max(1.0, -lowest / 10))
     figures.legend(axes)
     return figure
 
 
-def _lines(group: Group) -> dict[tuple[str, str], Group]:
-    found: dict[tuple[str, str], Group] = {}
+def _lines(group: Group) -> list[tuple[tuple[int, int, str], Group]]:
+    """Cells of one forecaster and one family of laws, with a number for each of the two and a name."""
+    forecasters = list(dict.fromkeys(labels(cell)["forecaster"] for cell, _ in group))
+    families = list(dict.fromkeys(_family(cell) for cell, _ in group))
+    found: dict[tuple[int, int, str], Group] = {}
     for cell, result in group:
-        found.setdefault((labels(cell)["forecaster"], type(cell.delays).__name__.lower()), []).append((cell, result))
-    return found
+        forecaster, family = labels(cell)["forecaster"], _family(cell)
+        name = forecaster if len(families) == 1 else f"{forecaster}, {family}"
+        place = (forecasters.index(forecaster), families.index(family), name)
+        found.setdefault(place, []).append((cell, result))
+    return list(found.items())
+
+
+def _family(cell: Play) -> str:
+    return type(cell.delays).__name__.lower()
 
 
 def _game(cell: Play) -> str:

@@ -34,7 +34,7 @@ class Results:
 
     study: Study
     by_key: dict[str, Result]
-    state: State | None = None
+    state: State
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
@@ -45,9 +45,10 @@ class Results:
         study = Study.read(path / "study.toml")
         done = Done(Store(path / "cells"))
         try:
-            return cls(study, {cell.key: done[cell] for cell in study.cells})
+            results = {cell.key: done[cell] for cell in study.cells}
         except KeyError as error:
             raise InvalidArgument(f"the study in {str(folder)!r} is not complete: {error.args[0]}") from None
+        return cls(study, results, State(len(study.cells), 0, reused=len(study.cells)))
 
     @cached_property
     def pairs(self) -> list[tuple[Play, Result]]:
@@ -111,12 +112,20 @@ class Results:
 def labels(cell: Play) -> dict[str, Any]:
     """What a cell is called in frames and figures."""
     return {
-        "forecaster": notation.text("forecaster", cell.forecaster),
+        "forecaster": _short("forecaster", cell.forecaster),
         "game": notation.text("game", cell.game),
         "delays": notation.text("delays", cell.delays),
         "rounds": cell.rounds,
         "expiry": cell.expiry,
     }
+
+
+def _short(kind: str, spec: Any) -> str:
+    """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
+    try:
+        return notation.text(kind, spec)
+    except InvalidArgument:
+        return repr(spec).lower()
 
 
 def cell_frame(pairs: Pairs) -> polars.DataFrame:

@@ -45,7 +45,7 @@ class Store:
         made = pa.table(arrays).replace_schema_metadata({ABOUT: json.dumps(table.about).encode()})
         temporary = self.folder / f".{key}.{os.getpid()}.{next(self._count)}.tmp"
         try:
-            pq.write_table(made, temporary, compression="zstd")
+            pq.write_table(made, temporary, compression="zstd", write_page_checksum=True)
             temporary.replace(self.path(key))
         finally:
             temporary.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ class Store:
         if not path.exists():
             return None
         try:
-            made = pq.ParquetFile(path).read()
+            made = pq.ParquetFile(path, page_checksum_verification=True).read()
             about = json.loads((made.schema.metadata or {})[ABOUT])
             columns = {name: _from_arrow(made.column(name)) for name in made.column_names}
         except (pa.ArrowException, OSError, KeyError, ValueError):

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from belated import catalog, notation, require
 from belated.engine.play import check_fit
 from belated.errors import InvalidArgument
-from belated.protocols import Learner
+from belated.forecasters import Forecaster
+from belated.protocols import Delays, Game, Learner
 from belated.studies.cells import Play
 from belated.studies.run import Engine, Watch, run_cells
 from belated.studies.store import Store
@@ -157,7 +158,7 @@ class _Reader:
             return
         for forecaster, game, delays, rounds, replications, expiry in product(*axes.values()):
             try:
-                yield _cell(forecaster, game, delays, rounds, replications, seed, expiry)
+                yield Play(*fit(forecaster, game, delays, rounds), rounds, replications, seed, expiry)
             except InvalidArgument as error:
                 self.problems.append(f"{where}{error}")
 
@@ -181,7 +182,7 @@ class _Reader:
             return self._number(place, value, 1)
         if key == "expiry":
             return None if value in ("none", None) else self._number(place, value, 0)
-        make = {"forecasters": notation.forecaster, "games": notation.game, "delays": notation.delays}[key]
+        make: Any = {"forecasters": notation.forecaster, "games": notation.game, "delays": notation.delays}[key]
         try:
             make(value)
         except InvalidArgument as error:
@@ -198,14 +199,12 @@ class _Reader:
             return low
 
 
-def _cell(
-    forecaster: Any, game: Any, delays: Any, rounds: int, replications: int, seed: int, expiry: int | None
-) -> Play:
-    """One cell: the game gives what the learner learns from, and the learner has as many actions as the game."""
+def fit(forecaster: Any, game: Any, delays: Any, rounds: int = 1) -> tuple[Forecaster, Game, Delays]:
+    """What plays together: the game gives what the learner learns from, the learner has the actions of the game."""
     learner = notation.forecaster(forecaster).learner
     wanted = learner.feedback if isinstance(learner, Learner) else None
     played = notation.game(game, wanted)
     chosen = notation.forecaster(forecaster, played.actions)
     law = notation.delays(delays)
     check_fit(chosen, played, law, rounds)
-    return Play(chosen, played, law, rounds, replications, seed, expiry)
+    return chosen, played, law

@@ -1,0 +1,83 @@
+"""The paper as a study: every claim as a number and a picture.
+
+Joulani, Gyorgy, Szepesvari, *Online Learning under Delayed Feedback*, ICML 2013, has no experiments. Each part here is
+a claim of the paper (or one that lies near), the cells that test it, and the section of the page that shows the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from belated import catalog
+from belated.errors import InvalidArgument
+from belated.studies.cells import Cell
+from belated.studies.page import Page, Section
+from belated.studies.paper import beyond, bold, contrast, cost, peak, published, stochastic, table
+from belated.studies.paper.part import Part
+from belated.studies.run import Engine, State, Watch, run_cells
+from belated.studies.store import Store
+
+PARTS = (
+    bold.PART,
+    peak.PART,
+    stochastic.PART,
+    contrast.PART,
+    cost.PART,
+    table.PART,
+    beyond.PART,
+    published.PART,
+)
+
+LEAD = (
+    "Feedback comes late: an ad is shown now, the sale comes days later, and others must be served meanwhile. "
+    "Joulani, György and Szepesvári (<i>Online Learning under Delayed Feedback</i>, ICML 2013) prove what that costs. "
+    "Their paper has no experiments. Here is one for each of its claims: the formula, what was measured beside it, "
+    "and a verdict computed from the data."
+)
+
+
+def choose(names: Sequence[str]) -> list[Part]:
+    """The parts of these names, in the order of the page; all of them if none is named.
+
+    >>> [part.name for part in choose(["peak"])]
+    ['peak']
+    """
+    known = {part.name: part for part in PARTS}
+    for name in names:
+        if name not in known:
+            hint = catalog.nearest(name, known) or f"there are {', '.join(known)}"
+            raise InvalidArgument(f"no part of the paper is called {name!r}; {hint}")
+    return [part for part in PARTS if not names or part.name in names]
+
+
+def run_paper(
+    out: str | Path,
+    full: bool = False,
+    only: Sequence[str] = (),
+    engine: Engine | None = None,
+    watch: Watch | None = None,
+) -> tuple[Path, list[Section], State]:
+    """Finish the cells of the chosen parts and write the page; what is in `out` already is not computed again."""
+    parts = choose(only)
+    cells = [cell for part in parts for cell in part.cells(full)]
+    done, state = run_cells(cells, Store(Path(out) / "cells"), engine, watch)
+    sections = [part.section(done, full) for part in parts]
+    page = Page("Online learning under delayed feedback, measured", LEAD, sections, _notes(cells, full, only))
+    return page.write(out), sections, state
+
+
+def _notes(cells: Sequence[Cell], full: bool, only: Sequence[str]) -> list[str]:
+    unique = {cell.key: cell for cell in cells}
+    decisions = sum(cell.decisions for cell in unique.values())
+    version = "the long version" if full else "the short version (<code>belated paper --full</code> is the long one)"
+    notes = [
+        f"{len(unique):,} cells, {decisions:,} simulated decisions: {version}. Bands are 95% confidence intervals of "
+        "the mean. A verdict is given with 99% confidence for all cells that it speaks of together; a bound more than "
+        "twenty times what was measured is called uninformative, one that says no more than one per round vacuous. "
+        "All algorithms met the same outcomes and delays. Data: <code>data/*.parquet</code>; figures: "
+        "<code>figures/</code>."
+    ]
+    if only:
+        notes.append(f"This page shows: {', '.join(only)}. <code>belated paper</code> makes the whole one.")
+    return notes

@@ -1,0 +1,411 @@
+"""The lemma on G*: the peak of outstanding feedback under i.i.d. delays, whatever their tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from belated import bounds, notation
+from belated.delays import Batched, Constant, Empirical, Geometric, Law, Lossy, Pareto, Poisson, Uniform
+from belated.engine.result import Result
+from belated.engine.theorem import error_of
+from belated.engine.verdict import LEVEL, Verdict, judge
+from belated.forecasters import Direct
+from belated.games import Bernoulli
+from belated.learners import RoundRobin
+from belated.protocols import Floats
+from belated.studies import figures
+from belated.studies.cells import Cell, Play
+from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.studies.paper.part import Part
+from belated.studies.results import replication_frame
+from belated.studies.run import Done
+from belated.studies.stats import Fit, corrected, fits_law, line_fit, number, poisson_binomial
+
+#: What the sample law draws from, times the mean: half of the feedback is there at once, a tenth is four times as late.
+SAMPLE = (0, 0, 0, 0, 0, 1, 1, 2, 2, 4)
+SEED = 2013
+BLACK, GEOMETRIC = 6, 2  #: numbers of colours
+
+Verdicts = dict[tuple[str, int, int], Verdict]
+BLACK, GEOMETRIC = 6, 2  #: numbers of colours
+
+Verdicts = dict[tuple[str, int, int], Verdict]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is played. The peak has nothing to do with who plays what: one action will do, the fastest."""
+
+    means: tuple[int, ...] = (3, 30, 300)
+    #: Replications for each number of rounds.
+    horizons: Mapping[int, int] = field(
+        default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 12, 10**7: 4}
+    )
+    law_means: tuple[int, ...] = (3, 30)
+    law_rounds: int = 300
+    law_replications: int = 20_000
+    batches: tuple[int, ...] = (10, 100, 1000)
+    batch_rounds: int = 100_000
+    losses: tuple[float, ...] = (0.01, 0.1, 0.5)
+    lossy_rounds: tuple[int, ...] = (10_000, 20_000, 40_000, 80_000)
+    lossy_replications: int = 60
+
+    def larger(self, times: int) -> Grid:
+        """The same with so many times the replications."""
+        return Grid(
+            horizons={n: times * count for n, count in self.horizons.items()},
+            law_replications=times * self.law_replications,
+            lossy_replications=times * self.lossy_replications,
+        )
+
+
+def grid(full: bool) -> Grid:
+    return Grid().larger(10) if full else Grid()
+
+
+def laws(mean: int) -> dict[str, Law]:
+    """The i.i.d. laws of the catalog, all with this mean."""
+    return {
+        "constant": Constant(mean),
+        "uniform": Uniform(0, 2 * mean),
+        "geometric": Geometric(mean=mean),
+        "Poisson": Poisson(mean=mean),
+        "Pareto": Pareto(mean=mean, alpha=1.5),
+        "sample": Empirical([mean * x for x in SAMPLE]),
+    }
+
+
+def _cell(law: Law, rounds: int, replications: int) -> Play:
+    return Play(Direct(RoundRobin(1)), Bernoulli((0.5,)), law, rounds, replications, SEED)
+
+
+def lemma_cells(grid: Grid) -> dict[tuple[str, int, int], Play]:
+    """By law, mean and n. Constant delays leave nothing to chance: two replications, so that they could refute."""
+    return {
+        (name, mean, n): _cell(law, n, 2 if name == "constant" else count)
+        for mean in grid.means
+        for name, law in laws(mean).items()
+        for n, count in grid.horizons.items()
+    }
+
+
+def law_cells(grid: Grid) -> dict[tuple[str, int], Play]:
+    """By law and mean."""
+    return {
+        (name, mean): _cell(law, grid.law_rounds, grid.law_replications)
+        for mean in grid.law_means
+        for name, law in laws(mean).items()
+    }
+
+
+def batch_cells(grid: Grid) -> dict[int, Play]:
+    return {d: _cell(Batched(d), grid.batch_rounds, 2) for d in grid.batches}
+
+
+def lossy_cells(grid: Grid) -> dict[float, dict[int, Play]]:
+    """By p and n; what does come has geometric delays."""
+    return {
+        p: {n: _cell(Lossy(Geometric(mean=30), p), n, grid.lossy_replications) for n in grid.lossy_rounds}
+        for p in grid.losses
+    }
+
+
+def cells_of(grid: Grid) -> list[Cell]:
+    lossy = [cell for cells in lossy_cells(grid).values() for cell in cells.values()]
+    return [*lemma_cells(grid).values(), *law_cells(grid).values(), *batch_cells(grid).values(), *lossy]
+
+
+#: P(tau >= k) for k >= 1, from the definition of each law.
+TAILS: dict[type[Law], Callable[[Any, Floats], Any]] = {
+    Constant: lambda law, k: k <= law.d,
+    Uniform: lambda law, k: (law.high + 1 - k) / (law.high + 1 - law.low),
+    Geometric: lambda law, k: (law.mean / (1 + law.mean)) ** k,
+    Poisson: lambda law, k: _poisson_tail(law.mean, k),
+    Pareto: lambda law, k: (1 + k / law.scale) ** -law.alpha,
+    Empirical: lambda law, k: (law.array[:, None] >= k).mean(axis=0),
+}
+
+
+def tails(law: Law, n: int) -> Floats:
+    """P(tau >= k) for k = 1, ..., n."""
+    chances: Floats = np.clip(np.asarray(TAILS[type(law)](law, np.arange(1.0, n + 1)), float), 0.0, 1.0)
+    return chances
+
+
+def _poisson_tail(mean: float, k: Floats) -> Any:
+    from scipy.special import gammainc
+
+    return gammainc(k, mean)  # P(tau >= k) = P(Gamma(k) <= mean)
+
+
+def section_of(done: Done, grid: Grid) -> Section:
+    lemma = lemma_cells(grid)
+    verdicts: Verdicts = {key: _verdict(done[cell], *key[1:], family=len(lemma)) for key, cell in lemma.items()}
+    blocks = [
+        *_opening(),
+        *_lemma_blocks(done, grid, verdicts),
+        *_law_blocks(done, grid),
+        *_batch_blocks(done, grid),
+        *_lossy_blocks(done, grid),
+    ]
+    played = [(cell, done[cell]) for cell in lemma.values()]
+    frames = {
+        "peak-cells": _frame(lemma, verdicts),
+        "peak-replications": replication_frame(played),
+        "peak-law": replication_frame([(cell, done[cell]) for cell in law_cells(grid).values()]),
+    }
+    return Section(PART.name, PART.title, blocks, frames)
+
+
+def _opening() -> list[Block]:
+    return [
+        Text(
+            "Claim (the lemma after theorem 1): if delays are i.i.d. with a finite mean, the peak of outstanding "
+            "feedback grows with the mean delay and the logarithm of the horizon only, even where single delays have "
+            "infinite variance."
+        ),
+        Formula(
+            "G<sub>t</sub> = #{s &lt; t : s + τ<sub>s</sub> ≥ t}, &nbsp; G*<sub>n</sub> = max<sub>t ≤ n</sub> "
+            "G<sub>t</sub>, &nbsp; E G*<sub>n</sub> ≤ E τ + 2 ln n + √(4 E τ ln n) + 1"
+        ),
+        Text(
+            "Experiment: six laws with the same mean: always the same, uniform on 0 to 2 E τ, geometric, Poisson, "
+            "Pareto with exponent 1.5 (infinite variance), and draws from a sample of which half is 0. G* depends on "
+            "the delays alone, so it does not matter who plays what."
+        ),
+    ]
+
+
+def _verdict(result: Result, mean: int, n: int, family: int) -> Verdict:
+    """The mean peak against the lemma. That G* is at most n - 1 needs no lemma."""
+    peak = result.peak.astype(float)
+    bound = bounds.outstanding(n, mean)
+    return judge(float(peak.mean()), error_of(peak), len(peak), bound, trivial=float(n - 1), family=family)
+
+
+def _lemma_blocks(done: Done, grid: Grid, verdicts: Verdicts) -> list[Block]:
+    middle = grid.means[len(grid.means) // 2]
+    cells = lemma_cells(grid)
+    rows = [
+        [*key, cells[key].replications, v.measured, v.low, v.high, v.bound, v.ratio, v] for key, v in verdicts.items()
+    ]
+    header = ("delays", "E τ", "n", "replications", "G*", "low", "high", "bound", "measured / bound", "verdict")
+    drawings = [
+        Drawing(
+            f"peak-ratio-{mean}", _ratio_panel(done, grid, mean), f"What is used of the bound, mean delay {mean:,}."
+        )
+        for mean in grid.means
+    ]
+    return [
+        finding(
+            "E G*<sub>n</sub> ≤ B(n, E τ) + 1 for every i.i.d. law of finite mean.",
+            verdicts.values(),
+            "vacuous where the bound is not below n - 1",
+        ),
+        Drawing(
+            "peak-growth",
+            _growth_panel(done, grid, middle),
+            f"The mean of G* with a 95% band, mean delay {middle}. The lemma says the same of all laws. Dotted: its "
+            "union bound with the exact law of G (geometric delays) in place of Bernstein's inequality.",
+        ),
+        *drawings,
+        _looseness(verdicts),
+        Rows(header, rows, f"All {len(rows)} cells of the lemma", folded=True),
+    ]
+
+
+def _looseness(verdicts: Verdicts) -> Text:
+    """Where the bound is tight and where it is not, in numbers."""
+    told = [
+        (mean, v.ratio or 0.0, name, n)
+        for (name, mean, n), v in verdicts.items()
+        if name != "constant" and v.word != "vacuous"
+    ]
+    items = []
+    for mean in sorted({mean for mean, *_ in told}):
+        own = [entry for entry in told if entry[0] == mean]
+        (_, least, loose, at), (_, most, tight, there) = min(own), max(own)
+        items.append(
+            f"<li>E τ = {mean:,}: from {number(least)} ({loose}, n = {at:,}) to {number(most)} ({tight}, "
+            f"n = {there:,})</li>"
+        )
+    return Text(
+        "<p>How loose it is, as measured / bound, constant delays and vacuous cells left out. The first term, E τ, is "
+        "what G comes to on average, so long delays use most of the bound. For short ones its logarithms are larger "
+        f"than what happens.</p><ul>{''.join(items)}</ul>"
+    )
+
+
+def _growth_panel(done: Done, grid: Grid, mean: int) -> Any:
+    cells, horizons = lemma_cells(grid), list(grid.horizons)
+    figure, axes = figures.panel(f"peak of outstanding feedback, E τ = {mean}", "rounds n", "G*", xscale="log")
+    for at, name in enumerate(laws(mean)):
+        figures.means(axes, horizons, [done[cells[name, mean, n]].peak for n in horizons], at, name)
+    figures.line(axes, horizons, [bounds.outstanding(n, mean) for n in horizons], BLACK, "the lemma")
+    exact = union_bound(tails(Geometric(mean=mean), 40 * (mean + 1)), horizons)
+    figures.line(axes, horizons, exact, GEOMETRIC, "union bound, exact law", linestyle=":")
+    axes.set_ylim(0, 1.4 * bounds.outstanding(horizons[-1], mean))
+    figures.legend(axes, ncols=2, loc="upper left")
+    return figure
+
+
+def union_bound(chances: Floats, horizons: list[int]) -> list[float]:
+    """sum_g min(1, n P(G > g)) >= E G*_n, with the exact law of G: the lemma's proof without Bernstein."""
+    above = np.cumsum(poisson_binomial(chances)[::-1])[::-1][1:]
+    return [float(np.minimum(1.0, n * above).sum()) for n in horizons]
+
+
+def _ratio_panel(done: Done, grid: Grid, mean: int) -> Any:
+    cells, horizons = lemma_cells(grid), list(grid.horizons)
+    figure, axes = figures.panel(f"measured / bound, E τ = {mean:,}", "rounds n", "mean of G* / bound", xscale="log")
+    for at, name in enumerate(laws(mean)):
+        ratios = [done[cells[name, mean, n]].peak / bounds.outstanding(n, mean) for n in horizons]
+        figures.means(axes, horizons, ratios, at, name)
+    axes.axhline(1.0, color="black", linewidth=1.0, linestyle="--")
+    axes.set_ylim(0.0, 1.05)
+    figures.legend(axes, ncols=2)
+    return figure
+
+
+def _law_blocks(done: Done, grid: Grid) -> list[Block]:
+    cells = law_cells(grid)
+    exact = {key: poisson_binomial(tails(laws(key[1])[key[0]], grid.law_rounds)) for key in cells}
+    seen = {key: done[cell].outstanding for key, cell in cells.items()}
+    single = [fits_law(seen[key], exact[key]) for key in cells]
+    together = corrected(single)
+    matching = [p >= 1 - LEVEL for p in together]
+    rows = [
+        [*key, float(seen[key].mean()), float(exact[key] @ np.arange(len(exact[key]))), alone, p, _match(fine)]
+        for key, alone, p, fine in zip(cells, single, together, matching, strict=True)
+    ]
+    header = ("delays", "E τ", "mean of G", "exact", "p", "p, all tests together", "")
+    shown = [(name, grid.law_means[-1]) for name in ("uniform", "geometric", "Pareto")]
+    return [
+        Text(
+            "<h3>The exact law of G</h3><p>Beneath the lemma lies more: G<sub>t</sub> is a sum of independent "
+            "indicators 1{τ ≥ k}, k = 1, ..., t - 1, so its law is known exactly. "
+            f"Experiment: G after {grid.law_rounds} rounds in {grid.law_replications:,} replications for each law, "
+            "against that sum computed by convolution, with a chi-square test.</p>"
+        ),
+        Finding(
+            "G<sub>t</sub> has the law of Σ<sub>k &lt; t</sub> 1{τ<sub>k</sub> ≥ k}, for every law of the catalog.",
+            _match(all(matching)),
+            f"{sum(matching)} of {len(rows)} laws match; least p-value {number(min(together))} by Holm, "
+            "refused below 0.01",
+        ),
+        *(
+            Drawing(
+                f"peak-law-{name.lower()}",
+                _law_panel(f"{name}, E τ = {mean}", seen[name, mean], exact[name, mean]),
+                f"{name} delays: simulated frequencies (bars) and the exact law (dots).",
+            )
+            for name, mean in shown
+        ),
+        Rows(header, rows, "Chi-square tests of the law of G"),
+    ]
+
+
+def _match(fine: bool) -> str:
+    return "matches" if fine else "fails"
+
+
+def _law_panel(title: str, seen: Any, exact: Floats) -> Any:
+    frequency = np.bincount(seen) / len(seen)
+    likely = np.flatnonzero(exact > 1e-5)
+    figure, axes = figures.panel(f"outstanding feedback, {title}", "G", "probability")
+    axes.bar(np.arange(len(frequency)), frequency, color=figures.COLORS[5], width=0.9, label="simulated")
+    axes.plot(likely, exact[likely], color="black", marker=".", linestyle="none", label="exact")
+    axes.set_xlim(likely[0] - 1, likely[-1] + 1)
+    figures.legend(axes)
+    return figure
+
+
+def _batch_blocks(done: Done, grid: Grid) -> list[Block]:
+    cells = batch_cells(grid)
+    verdicts = [judge(float(done[cell].peak.max()), 0.0, 2, float(d - 1)) for d, cell in cells.items()]
+    peaks = ", ".join(f"{v.measured:g} at d = {d:,}" for d, v in zip(cells, verdicts, strict=True))
+    return [
+        Text(
+            "<h3>Beside the lemma</h3><p>Delays that come in batches of d rounds are not i.i.d., but at most d - 1. "
+            "Feedback that may be lost with probability p has no finite mean: the lemma does not apply.</p>"
+        ),
+        finding(
+            "Batches of d rounds: G* ≤ d - 1 in every replication.",
+            verdicts,
+            f"largest G* in {grid.batch_rounds:,} rounds: {peaks}",
+        ),
+    ]
+
+
+def _lossy_blocks(done: Done, grid: Grid) -> list[Block]:
+    cells = lossy_cells(grid)
+    level = 1 - (1 - LEVEL) / len(cells)
+    fits = {p: _slope([done[cell].peak for cell in own.values()], list(own), level) for p, own in cells.items()}
+    fine = [fit.contains(p) for p, fit in fits.items()]
+    first = next(iter(next(iter(cells.values())).values()))
+    assert first.delays.mean == np.inf
+    return [
+        Finding(
+            "Lost with probability p: the lemma does not apply, its mean delay is infinite.",
+            judge(0.0, 0.0, 1, None).word,
+            f"E τ of <code>{notation.text('delays', first.delays)}</code> is {number(first.delays.mean)}",
+        ),
+        Finding(
+            "Lost with probability p: G* grows by p in each round.",
+            _match(all(fine)),
+            "; ".join(
+                f"p = {p:g}: slope {number(f.slope)} ({number(f.low)} to {number(f.high)})" for p, f in fits.items()
+            )
+            + f"; confidence {LEVEL:.0%} for all together",
+        ),
+        Drawing("peak-lossy", _lossy_panel(done, cells), "Lost feedback stays outstanding: G* against p n (dashed)."),
+    ]
+
+
+def _slope(peaks: list[Any], horizons: list[int], level: float) -> Fit:
+    fit = line_fit(horizons, peaks, level)
+    assert fit is not None
+    return fit
+
+
+def _lossy_panel(done: Done, cells: dict[float, dict[int, Play]]) -> Any:
+    figure, axes = figures.panel("feedback lost with probability p", "rounds n", "G*", xscale="log", yscale="log")
+    for at, (p, own) in enumerate(cells.items()):
+        figures.means(axes, list(own), [done[cell].peak for cell in own.values()], at, f"p = {p:g}")
+        figures.line(axes, list(own), [p * n for n in own], at)
+    figures.legend(axes)
+    return figure
+
+
+def _frame(cells: dict[tuple[str, int, int], Play], verdicts: Verdicts) -> Any:
+    import polars
+
+    rows = [
+        {
+            "delays": name,
+            "mean_delay": mean,
+            "rounds": n,
+            "replications": cells[name, mean, n].replications,
+            "peak": v.measured,
+            "low": v.low,
+            "high": v.high,
+            "bound": v.bound,
+            "ratio": v.ratio,
+            "verdict": v.word,
+            "key": cells[name, mean, n].key,
+        }
+        for (name, mean, n), v in verdicts.items()
+    ]
+    return polars.DataFrame(rows)
+
+
+PART = Part(
+    "peak",
+    "How much feedback is outstanding",
+    lambda full: cells_of(grid(full)),
+    lambda done, full: section_of(done, grid(full)),
+)
