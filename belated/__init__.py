@@ -9,7 +9,7 @@
 See `protocols.py` for the theory in one page.
 """
 
-from belated import bounds, catalog, delays, errors, games, learners
+from belated import bounds, catalog, delays, errors, games, learners, studies
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
@@ -42,4 +42,5 @@ __all__ = [
     "games",
     "learners",
     "play",
+    "studies",
 ]

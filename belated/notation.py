@@ -111,6 +111,7 @@ def _text(kind: str, data: dict[str, Any]) -> str:
         if parameter.default is not inspect.Parameter.empty and value == parameter.default:
             positional = False
             continue
+        positional = positional and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
         shown = _value_text(kind, name, value)
         parts.append(shown if positional else f"{name}={shown}")
     inside = ", ".join(parts)

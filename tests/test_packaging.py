@@ -67,14 +67,6 @@ def test_import_is_light():
     assert ran.stdout.strip() == "[]"
 
 
-def test_the_first_study_writes_table_and_figure(tmp_path):
-    ran = CliRunner().invoke(app, ["paper", "--out", str(tmp_path), "--rounds", "200", "--replications", "2"])
-    assert ran.exit_code == 0, ran.output
-    assert "QPMD(UCB1(actions=5))" in ran.output and "decisions in" in ran.output
-    assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "regret.parquet").stat().st_size > 0
-
-
 def test_an_unwritable_place_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     ran = CliRunner().invoke(app, ["paper", "--out", str(tmp_path / "file" / "below")])

@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from belated import __version__
 from belated.engine.verdict import Verdict
 from belated.studies.figures import rendered
 from belated.studies.stats import number
@@ -150,6 +149,8 @@ class Page:
         return path
 
     def html(self, images: dict[str, str]) -> str:
+        from belated import __version__
+
         style = resources.files("belated.studies").joinpath("page.css").read_text(encoding="utf-8")
         body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>']
         if len(self.sections) > 1:

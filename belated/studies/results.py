@@ -96,9 +96,9 @@ class Results:
         """The regret of this study minus that of another, cell by cell.
 
         Cells meet where all labels in `on` agree; leave "forecaster" out to set one forecaster against another. Where
-        both met the same outcomes and delays (same game, law, seed and horizon), replications are paired, which makes
-        the interval of the difference much shorter; `paired` insists on that or forbids it. Cells without a partner
-        are left out.
+        both met the same outcomes and delays (same game, law, seed and horizon), replications are paired, which as a
+        rule makes the interval of the difference shorter; `paired` insists on that or forbids it. Cells without a
+        partner are left out.
         """
         return compare(self, other, on, level, paired)
 

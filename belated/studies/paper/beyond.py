@@ -44,9 +44,10 @@ class Grid:
     """How much of everything is played."""
 
     rounds: int = 20_000
-    replications: int = 40
-    means: tuple[int, ...] = (10, 30, 100)  #: mean delays, for the choice of an instance and for probabilities
-    waits: tuple[int, ...] = (0, 30, 100, 300, 1000, 2000)  #: constant delays, for ties
+    replications: int = 80
+    means: tuple[int, ...] = (10, 30, 100)  #: mean delays, for the choice of an instance
+    waits: tuple[int, ...] = (30, 100, 300, 500, 1000, 2000)  #: constant delays, for ties
+    queries: tuple[int, ...] = (10, 30, 100, 300)  #: mean delays, for probabilities
     losses: tuple[float, ...] = (0.01, 0.1, 0.3)
     wait: int = 50  #: the delay of what is not lost
     expiry: int = 200
@@ -63,7 +64,7 @@ class Grid:
         return Play(forecaster, game, delays, **(sizes | changes))
 
 
-SHORT, LONG = Grid(), Grid(rounds=50_000, replications=160)
+SHORT, LONG = Grid(), Grid(rounds=50_000, replications=320)
 Cells = dict[Any, Play]
 
 
@@ -96,7 +97,7 @@ def ratio_interval(above: Any, below: Any, level: float = LEVEL, family: int = 1
     """mean(above) / mean(below) of paired values, with Fieller's interval.
 
     It holds all r for which mean(above - r below) may be 0. So it contains 1 exactly if Student's interval of the mean
-    difference contains 0. Where mean(below) may itself be 0, it is everything.
+    difference contains 0. Where mean(below) may itself be 0 or less, it is everything.
     """
     from scipy.special import stdtrit
 
@@ -108,11 +109,11 @@ def ratio_interval(above: Any, below: Any, level: float = LEVEL, family: int = 1
     quantile = float(stdtrit(len(a) - 1, 1 - (1 - level) / (2 * family)))
     (aa, ab), (_, bb) = np.cov(a, b) * quantile**2 / len(a)
     square = bottom**2 - bb
-    if square <= 0:
+    if bottom <= 0 or square <= 0:
         return Interval(middle, -math.inf, math.inf)
     centre = (top * bottom - ab) / square
     width = math.sqrt(max(0.0, centre**2 - (top**2 - aa) / square))
-    return Interval(middle, centre - width, centre + width)
+    return Interval(middle, float(centre - width), float(centre + width))
 
 
 def together(statement: str, pairings: Sequence[Pairing], note: str = "") -> Finding:
@@ -142,11 +143,13 @@ def pairing_rows(pairings: Sequence[Pairing], one: str, other: str, caption: str
     return Rows(header, rows, caption, folded=True)
 
 
-def draw_times(axes: Any, x: Sequence[float], pairs: Sequence[tuple[Result, Result]], at: int, label: str) -> None:
+def draw_times(
+    axes: Any, x: Sequence[float], pairs: Sequence[tuple[Result, Result]], at: int, label: str, **line: Any
+) -> None:
     """The ratio of the regrets of pairs (one, other) against x, with 95% intervals."""
     found = [ratio_interval(other.regret[:, -1], one.regret[:, -1], 0.95) for one, other in pairs]
     color = figures.COLORS[at]
-    axes.plot(x, [i.mean for i in found], color=color, marker=figures.MARKERS[at], label=label)
+    axes.plot(x, [i.mean for i in found], color=color, marker=figures.MARKERS[at], label=label, **line)
     axes.fill_between(x, [i.low for i in found], [i.high for i in found], color=color, alpha=0.18, linewidth=0)
 
 
@@ -195,10 +198,6 @@ def instance_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]
     control = [key for key in pairs if key[1] == "constant"]
     tested = [key for key in pairs if key[1] != "constant"]
     pairings = [pair(f"{a}, {law}, mean delay {mean}", *pairs[a, law, mean], len(tested)) for a, law, mean in tested]
-    drawings = [
-        Drawing(f"beyond-instance-{name.lower()}", _instance_panel(pairs, grid, name), f"BOLD({name}): {INSTANCE}")
-        for name in LEARNERS
-    ]
     blocks: list[Block] = [
         Text(
             "<h3>Which free instance BOLD hands out</h3><p>The paper allows any choice that ignores past predictions. "
@@ -212,22 +211,24 @@ def instance_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]
             "Under constant delays the choice does not matter: at most one instance is free.",
             [same_play(*pairs[key]) for key in control],
         ),
-        *drawings,
+        Drawing(
+            "beyond-instance",
+            _instance_panel(pairs, grid),
+            "BOLD: regret with a random free instance over that with the lowest one; 95% bands.",
+        ),
         pairing_rows(pairings, "lowest", "random", "All pairs: mean regret, and how many times it is."),
     ]
     return blocks, pairings
 
 
-INSTANCE = "regret with a random free instance over that with the lowest one; 95% bands, replications paired."
-
-
-def _instance_panel(pairs: dict[Any, tuple[Result, Result]], grid: Grid, name: str) -> Any:
-    figure, axes = figures.panel(f"BOLD({name}): random over lowest", "mean delay", "regret, times that of the lowest")
-    for at, law in enumerate(laws(1)):
-        draw_times(axes, grid.means, [pairs[name, law, mean] for mean in grid.means], at, law)
+def _instance_panel(pairs: dict[Any, tuple[Result, Result]], grid: Grid) -> Any:
+    figure, axes = figures.panel("BOLD: random over lowest", "mean delay", "regret, times that of the lowest")
+    for at, (name, law) in enumerate((name, law) for name in LEARNERS for law in laws(1)):
+        found = [pairs[name, law, mean] for mean in grid.means]
+        draw_times(axes, grid.means, found, at, f"{name}, {law}", linestyle="-" if name == "Exp3" else ":")
     axes.axhline(1.0, color="black", linewidth=1.0, linestyle="--")
     ticks(axes, grid.means)
-    figures.legend(axes)
+    figures.legend(axes, ncols=2)
     return figure
 
 
@@ -239,7 +240,7 @@ RULES = {"fewest predictions": UCB1(10), "lowest number": LowestUCB1(10)}
 def tie_cells(grid: Grid) -> Cells:
     """(game, delay, rule)."""
     return {
-        (name, wait, rule): grid.play(Direct(learner), game, Constant(wait), replications=2 * grid.replications)
+        (name, wait, rule): grid.play(Direct(learner), game, Constant(wait))
         for name, game in TIES.items()
         for wait in grid.waits
         for rule, learner in RULES.items()
@@ -258,7 +259,7 @@ def first_phase_cells(grid: Grid) -> Cells:
 
 def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     cells = tie_cells(grid)
-    keys = [(name, wait) for name in TIES for wait in grid.waits if wait]
+    keys = [(name, wait) for name in TIES for wait in grid.waits]
     fewest, lowest = RULES
     pairings = [
         pair(
@@ -281,11 +282,9 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
         exactly("The first phase ends in just that round.", ends, "the last action has exactly one observation"),
         together(f"At the longest delay, {max(grid.waits):,}, ties by fewest predictions have less regret.", longest),
         Finding(
-            "A longer first phase is not all lost: what it observes must be observed at some time. So at middle delays "
-            "the rules may be alike, or the lowest number ahead.",
+            "At shorter delays a longer first phase is not all lost: what it observes must be observed at some time.",
             "shown",
-            f"fewest predictions against lowest number: {counts} of {len(keys)} cells; confidence {LEVEL:.0%} for all "
-            "together",
+            f"regret with fewest predictions is {counts} of {len(keys)} cells; confidence {LEVEL:.0%} for all together",
         ),
         *(
             Drawing(f"beyond-ties-{at}", _tie_panel(done, grid, name), f"Delayed-UCB1, means {name}: {TIE}")
@@ -328,7 +327,7 @@ def lossy_cells(grid: Grid) -> Cells:
 
 def expected_open(grid: Grid, p: float, expiry: int | None, n: int) -> float:
     """E G_{n+1} for n > expiry > wait: a lost ticket is open until it expires, any other for as long as it waits."""
-    return (1 - p) * grid.wait + p * (n - grid.wait if expiry is None else expiry) + p * grid.wait * (expiry is None)
+    return (1 - p) * grid.wait + p * (n if expiry is None else expiry)
 
 
 def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
@@ -347,8 +346,8 @@ def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     blocks: list[Block] = [
         Text(
             "<h3>Feedback that never comes</h3><p>Each feedback is lost with probability p; what is not lost takes "
-            f"{grid.wait} rounds. A ticket may expire: after {grid.expiry} rounds it is cancelled, its instance is free "
-            "again, and nothing is learned. No theorem of the paper speaks of cancelled tickets.</p>"
+            f"{grid.wait} rounds. A ticket may expire: after {grid.expiry} rounds it is cancelled, its instance is "
+            "free again, and nothing is learned. No theorem of the paper speaks of cancelled tickets.</p>"
         ),
         Formula(
             "E G<sub>n+1</sub> = p n + (1 - p) d without expiry, &nbsp; p e + (1 - p) d with expiry after e rounds"
@@ -367,7 +366,7 @@ def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
         Drawing(
             "beyond-lossy-instances",
             _instances_panel(done, grid),
-            "BOLD(Exp3): instances against the horizon; dashed: 1 + E G. Without expiry they grow like p n.",
+            "BOLD(Exp3): instances, which are 1 + the peak of G, against the horizon; dashed: 1 + E G at the end.",
         ),
         Drawing(
             "beyond-lossy-regret",
@@ -404,14 +403,14 @@ def _open_finding(done: Done, grid: Grid) -> Finding:
         mean_interval(done[cell].outstanding, family=len(cells)).contains(expected_open(grid, p, expiry, n))
         for (_, p, expiry, n), cell in cells.items()
     ]
-    grown = {
-        e: [done[c].instances.mean() for k, c in cells.items() if k[1:3] == (max(grid.losses), e)]
+    last = [
+        number(done[cells["BOLD(Exp3)", max(grid.losses), e, grid.rounds]].instances.mean())
         for e in (None, grid.expiry)
-    }
+    ]
     detail = (
-        f"E G inside the interval in {sum(inside)} of {len(inside)} cells, confidence {LEVEL:.0%} for all together; at p "
-        f"= {max(grid.losses)} and {grid.rounds:,} rounds BOLD needs {number(grown[None][-1])} instances without expiry "
-        f"and {number(grown[grid.expiry][-1])} with it"
+        f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, confidence {LEVEL:.0%} for all together; "
+        f"at p = {max(grid.losses)} and {grid.rounds:,} rounds BOLD has {last[0]} instances without expiry and "
+        f"{last[1]} with it"
     )
     return Finding(
         "Without expiry the open tickets, and with them BOLD's instances, grow like p n; with expiry they do not grow.",
@@ -431,6 +430,7 @@ def _instances_panel(done: Done, grid: Grid) -> Any:
             expected = [1 + expected_open(grid, p, expiry, n) for n in grid.horizons]
             figures.line(axes, grid.horizons, expected, at, color="black", linewidth=0.8)
     ticks(axes, grid.horizons)
+    axes.set_ylim(top=10 * max(grid.losses) * grid.rounds)
     figures.legend(axes, ncols=2)
     return figure
 
@@ -483,9 +483,9 @@ def late_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     blocks: list[Block] = [
         Text(
             "<h3>Delays that depend on the action</h3><p>Four actions answer after "
-            f"{grid.soon} rounds, one is later: the best or the worst of five Bernoulli arms. The theorems of QPM-D and "
-            "Delayed-UCB1 allow this; BOLD's does not, because an instance that plays a quick action is free sooner and "
-            "so predicts more often.</p>"
+            f"{grid.soon} rounds, one is later: the best or the worst of five Bernoulli arms. The theorems of QPM-D "
+            "and Delayed-UCB1 allow this; BOLD's does not, because an instance that plays a quick action is free "
+            "sooner and so predicts more often.</p>"
         ),
         finding(
             "QPM-D and Delayed-UCB1 keep their bounds, which charge a late action by its gap.",
@@ -566,7 +566,7 @@ def probability_cells(grid: Grid) -> Cells:
     """(law, mean delay, whose probability); and delay 0."""
     cells: Cells = {}
     for whose, kind in QUERIES.items():
-        for mean in grid.means:
+        for mean in grid.queries:
             for law, delays in probability_laws(mean).items():
                 cells[law, mean, whose] = grid.play(kind(Exp3(5)), ARMS, delays)
         cells["constant", 0, whose] = grid.play(kind(Exp3(5)), ARMS, Constant(0))
@@ -575,7 +575,7 @@ def probability_cells(grid: Grid) -> Cells:
 
 def probability_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     cells = probability_cells(grid)
-    keys = [(law, mean) for law in probability_laws(1) for mean in grid.means]
+    keys = [(law, mean) for law in probability_laws(1) for mean in grid.queries]
     pairs = {key: (done[cells[*key, "query"]], done[cells[*key, "ticket"]]) for key in keys}
     pairings = [pair(f"{law}, mean delay {mean}", *pairs[law, mean], len(keys)) for law, mean in keys]
     shares = [ticket.mean_regret / query.bound for query, ticket in pairs.values() if query.bound]
@@ -610,9 +610,9 @@ def probability_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairin
 def _probability_panel(pairs: dict[Any, tuple[Result, Result]], grid: Grid) -> Any:
     figure, axes = figures.panel("QPM-D(Exp3): ticket over query", "mean delay", "regret, times that of the query's")
     for at, law in enumerate(probability_laws(1)):
-        draw_times(axes, grid.means, [pairs[law, mean] for mean in grid.means], at, law)
+        draw_times(axes, grid.queries, [pairs[law, mean] for mean in grid.queries], at, law)
     axes.axhline(1.0, color="black", linewidth=1.0, linestyle="--")
-    ticks(axes, grid.means)
+    ticks(axes, grid.queries)
     figures.legend(axes)
     return figure
 

@@ -1,0 +1,360 @@
+"""Multiplicative against additive: one stochastic problem, three ways to meet the delay.
+
+Under a constant delay BOLD's expected regret is exactly (tau + 1) times that of its base after n / (tau + 1) rounds.
+QPM-D and the base played directly pay the regret without delay once, and add what the delay hides from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from belated.delays import Constant
+from belated.engine.result import Result
+from belated.engine.theorem import error_of
+from belated.engine.verdict import LEVEL, Verdict, judge
+from belated.forecasters import BOLD, QPMD, Direct, Forecaster
+from belated.games import Bernoulli
+from belated.learners import KLUCB, UCB1
+from belated.protocols import Learner
+from belated.studies import figures
+from belated.studies.cells import Cell, Play
+from belated.studies.page import Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.studies.paper.part import Part
+from belated.studies.results import cell_frame, replication_frame
+from belated.studies.run import Done
+from belated.studies.stats import Fit, Interval, line_fit, mean_interval, number
+
+MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
+GAPS = np.array([max(MEANS) - mean for mean in MEANS])
+SEED = 1
+RULES: dict[str, Callable[[Learner], Forecaster]] = {"BOLD": BOLD, "QPM-D": QPMD, "direct": Direct}
+BASES: dict[str, Learner] = {"UCB1": UCB1(len(MEANS)), "KL-UCB": KLUCB(len(MEANS))}
+#: From this delay on BOLD is compared with the others.
+LONG = 10
+#: From this delay on the penalty of QPM-D is larger than the noise of the regret without delay.
+JUDGED = 200
+#: Replications of a base alone, at most.
+MOST = 8000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is played: rounds, and for each base the values of tau + 1, which divide them, and replications."""
+
+    rounds: int
+    spans: dict[str, tuple[int, ...]]
+    replications: dict[str, int]
+
+
+SHORT = Scale(
+    32_768,
+    {"UCB1": (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024), "KL-UCB": (1, 16, 64, 256, 1024)},
+    {"UCB1": 100, "KL-UCB": 40},
+)
+FULL = Scale(
+    65_536,
+    {name: (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024) for name in BASES},
+    {"UCB1": 300, "KL-UCB": 100},
+)
+
+
+class Point(NamedTuple):
+    """A cell and what figures and tables call it; "alone" is the base without delay, for n / (tau + 1) rounds."""
+
+    base: str
+    rule: str
+    delay: int
+    cell: Play
+
+
+Table = dict[tuple[str, str, int], Result]
+
+
+def grid(scale: Scale) -> list[Point]:
+    """All that is played."""
+    game = Bernoulli(MEANS)
+    points = []
+    for base, spans in scale.spans.items():
+        learner, count = BASES[base], scale.replications[base]
+        for span in spans:
+            for rule, forecaster in RULES.items():
+                cell = Play(forecaster(learner), game, Constant(span - 1), scale.rounds, count, SEED)
+                points.append(Point(base, rule, span - 1, cell))
+            alone = Play(Direct(learner), game, Constant(0), scale.rounds // span, min(count * span, MOST), SEED + span)
+            points.append(Point(base, "alone", span - 1, alone))
+    return points
+
+
+def cells(full: bool) -> list[Cell]:
+    return [point.cell for point in grid(FULL if full else SHORT)]
+
+
+def section(done: Done, full: bool) -> Section:
+    return describe(done, FULL if full else SHORT)
+
+
+def describe(done: Done, scale: Scale) -> Section:
+    """The section of a grid of any scale."""
+    points = grid(scale)
+    results: Table = {point[:3]: done[point.cell] for point in points}
+    delayed = [point for point in points if point.rule != "alone"]
+    pairs = [(point.cell, results[point[:3]]) for point in delayed]
+    verdicts = {point[:3]: results[point[:3]].judge(family=len(delayed)) for point in delayed}
+    blocks: list[Any] = [*_claim(), *_experiment(scale)]
+    for rule in RULES:
+        blocks.append(_bounds(rule, [v for (_, own, _), v in verdicts.items() if own == rule]))
+    blocks += [multiplies(results), penalty(results), slopes(results), dearer(results)]
+    for base in scale.spans:
+        blocks += [regret_panel(results, base), price_panel(results, base)]
+    blocks += [_compared(results), _table(delayed, results, verdicts)]
+    frames = {"contrast-cells": cell_frame(pairs), "contrast-replications": replication_frame(pairs)}
+    return Section(PART.name, PART.title, blocks, frames)
+
+
+# What is claimed and what was done.
+
+
+def _claim() -> list[Any]:
+    return [
+        Text(
+            "The paper in one picture: against an adversary the delay multiplies the regret, in a stochastic problem "
+            "it need only add to it. BOLD, which is made for adversaries, may be used in a stochastic problem as "
+            "well; then it still multiplies. QPM-D over the same base, or the base itself played directly "
+            "(Delayed-UCB1, Delayed-KL-UCB), adds."
+        ),
+        Formula(
+            "BOLD: &nbsp; E <i>R<sub>n</sub></i> = (<i>τ</i> + 1) E <i>R</i><sup>base</sup>"
+            "<sub><i>n</i>/(<i>τ</i>+1)</sub> &nbsp; at constant delay <i>τ</i>, i.i.d. rewards"
+        ),
+        Formula(
+            "QPM-D: &nbsp; E <i>R<sub>n</sub></i> ≤ E <i>R</i><sup>base</sup><sub><i>n</i></sub> + "
+            "Σ<sub>i</sub> Δ<sub>i</sub> E <i>G</i>*<sub>i</sub> &nbsp; with <i>G</i>*<sub>i</sub> ≤ <i>τ</i>"
+        ),
+    ]
+
+
+def _experiment(scale: Scale) -> list[Any]:
+    counts = ", ".join(f"{count} over {base}" for base, count in scale.replications.items())
+    return [
+        Text(
+            f"Bernoulli rewards of the means {', '.join(map(str, MEANS))}, so that Σ Δ<sub>i</sub> = "
+            f"{GAPS.sum():.1f}; {scale.rounds:,} rounds; constant delays up to "
+            f"{max(max(spans) for spans in scale.spans.values()) - 1:,}; replications: {counts}. All forecasters meet "
+            "the same rewards, so differences are paired by replication. Each base was also played alone, without "
+            "delay, for <i>n</i>/(<i>τ</i> + 1) rounds."
+        )
+    ]
+
+
+# Verdicts.
+
+
+def _bounds(rule: str, verdicts: Sequence[Verdict]) -> Finding:
+    covered = [v for v in verdicts if v.bound is not None]
+    missing = len(verdicts) - len(covered)
+    notes = [f"{missing} more have no bound: none of the form that BOLD needs is known for KL-UCB"] if missing else []
+    if any(v.word == "vacuous" for v in covered):
+        notes.append("vacuous where UCB1's bound after <i>n</i>/(<i>τ</i> + 1) rounds is more than these rounds")
+    named = {"BOLD": "BOLD", "QPM-D": "QPM-D", "direct": "The base played directly"}[rule]
+    return finding(f"{named}: mean regret is at most the bound of its theorem.", covered, "; ".join(notes))
+
+
+def multiplies(results: Table) -> Finding:
+    """Whether BOLD's regret is (tau + 1) times that of its base after n / (tau + 1) rounds."""
+    keys = [key for key in results if key[1] == "BOLD" and key[2] > 0]
+    differences = [_gap(results[key], results[key[0], "alone", key[2]], key[2] + 1, len(keys)) for key in keys]
+    agree = [d.contains(0.0) for d in differences]
+    off = max(abs(d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
+    return Finding(
+        "BOLD multiplies: its regret is <i>τ</i> + 1 times that of its base after <i>n</i>/(<i>τ</i> + 1) rounds.",
+        "matches" if all(agree) else "fails",
+        f"{sum(agree)} of {len(agree)} intervals of the difference contain 0, the means differ by at most {off:.1%}; "
+        f"confidence {LEVEL:.0%} for all together",
+    )
+
+
+def _gap(bold: Result, alone: Result, times: int, family: int) -> Interval:
+    """BOLD less `times` its base, which met other rewards: Student's interval with the fewer degrees of freedom."""
+    from scipy.special import stdtrit
+
+    mean = bold.mean_regret - times * alone.mean_regret
+    error = float(np.hypot(bold.standard_error, times * alone.standard_error))
+    count = min(bold.replications, alone.replications)
+    width = error * float(stdtrit(count - 1, 1 - (1 - LEVEL) / (2 * family)))
+    return Interval(mean, mean - width, mean + width)
+
+
+def extra(results: Table, base: str, rule: str, delay: int) -> Any:
+    """Regret above that without delay, in each replication."""
+    return results[base, rule, delay].regret[:, -1] - results[base, rule, 0].regret[:, -1]
+
+
+def penalty(results: Table) -> Finding:
+    """Whether QPM-D adds at most sum_i Delta_i G*_i to what its base pays without delay, as measured."""
+    keys = [key for key in results if key[1] == "QPM-D" and key[2] >= JUDGED]
+    verdicts = []
+    for key in keys:
+        added, allowed = extra(results, *key), results[key].peaks @ GAPS
+        error = error_of(added - allowed)
+        verdicts.append(judge(added.mean(), error, len(added), float(allowed.mean()), family=len(keys)))
+    return finding(
+        "QPM-D adds: its regret exceeds the measured regret without delay by at most Σ Δ<sub>i</sub> "
+        "<i>G</i>*<sub>i</sub>.",
+        verdicts,
+        f"judged at delays from {JUDGED} on: below, the penalty is too small beside the noise of the regret itself",
+    )
+
+
+def slopes(results: Table) -> Finding:
+    """Whether QPM-D and the base played directly pay at most sum_i Delta_i for a round of delay."""
+    fits = {_label(rule, base): slope(results, base, rule) for base in _bases(results) for rule in ("QPM-D", "direct")}
+    words = [slope_word(fit) for fit in fits.values()]
+    word = next((w for w in ("fails", "unclear") if w in words), "holds")
+    listed = "; ".join(f"{name} {fit}" for name, fit in fits.items())
+    return Finding(
+        f"They add no more than Σ Δ<sub>i</sub> = {GAPS.sum():.1f} for each round of delay.",
+        word,
+        f"slope of the extra regret in the delay: {listed}; confidence {_level(len(fits)):.2%} each",
+    )
+
+
+def slope(results: Table, base: str, rule: str) -> Fit | None:
+    """The extra regret in the delay, as a line; intervals hold together for all that are judged."""
+    delays = _delays(results, base)
+    family = 2 * len(_bases(results))
+    return line_fit(delays, [extra(results, base, rule, d) for d in delays], _level(family))
+
+
+def slope_word(fit: Fit | None) -> str:
+    total = float(GAPS.sum())
+    if fit is None or fit.low <= total < fit.high:
+        return "unclear"
+    return "holds" if fit.high <= total else "fails"
+
+
+def differences(results: Table) -> dict[tuple[str, str, int], Interval]:
+    """BOLD's regret less that of the others at long delays, paired; the intervals hold together."""
+    keys = [key for key in results if key[1] in ("QPM-D", "direct") and key[2] >= LONG]
+    return {
+        (base, rule, delay): mean_interval(
+            results[base, "BOLD", delay].regret[:, -1] - results[base, rule, delay].regret[:, -1], family=len(keys)
+        )
+        for base, rule, delay in keys
+    }
+
+
+def dearer(results: Table) -> Finding:
+    """Whether BOLD's regret exceeds that of the others at all long delays."""
+    found = differences(results)
+    more, less = sum(d.low > 0 for d in found.values()), sum(d.high < 0 for d in found.values())
+    times = [
+        results[base, "BOLD", delay].mean_regret / results[base, rule, delay].mean_regret for base, rule, delay in found
+    ]
+    return Finding(
+        f"At every delay of {LONG} and more BOLD's regret exceeds that of QPM-D and of the base played directly.",
+        "holds" if more == len(found) else "fails" if less else "unclear",
+        f"higher in {more} of {len(found)} comparisons, {number(min(times))} to {number(max(times))} times as high; "
+        f"paired differences, confidence {LEVEL:.0%} for all together",
+    )
+
+
+def _level(family: int) -> float:
+    return 1 - (1 - LEVEL) / family
+
+
+def _bases(results: Table) -> list[str]:
+    return list(dict.fromkeys(base for base, _, _ in results))
+
+
+def _delays(results: Table, base: str) -> list[int]:
+    return [delay for own, rule, delay in results if (own, rule) == (base, "BOLD")]
+
+
+# Figures and tables.
+
+
+def regret_panel(results: Table, base: str) -> Drawing:
+    """Regret against the delay, with what multiplying and adding would give."""
+    delays = _delays(results, base)
+    figure, axes = figures.panel(f"regret over {base}", "delay", "regret at the horizon", xscale="symlog", yscale="log")
+    for number_, rule in enumerate(RULES):
+        samples = [results[base, rule, delay].regret[:, -1] for delay in delays]
+        figures.means(axes, delays, samples, number_, _label(rule, base))
+    multiplied = [(d + 1) * results[base, "alone", d].mean_regret for d in delays]
+    figures.line(axes, delays, multiplied, 6, "(τ + 1) times base after n / (τ + 1)", zorder=3)
+    start = results[base, "QPM-D", 0].mean_regret
+    added = [start + float((results[base, "QPM-D", d].peaks @ GAPS).mean()) for d in delays]
+    figures.line(axes, delays, added, 6, "base without delay + Σ Δᵢ G*ᵢ", linestyle=":", zorder=3)
+    _ticks(axes, delays)
+    figures.legend(axes)
+    rounds = results[base, "BOLD", 0].rounds
+    caption = (
+        f"Regret after {rounds:,} rounds against the delay, over {base}, with 95% bands. Dashed: the delay multiplies. "
+        "Dotted: the most that QPM-D may add."
+    )
+    return Drawing(f"contrast-regret-{base.lower()}", figure, caption)
+
+
+def price_panel(results: Table, base: str) -> Drawing:
+    """The extra regret for a round of delay."""
+    delays = [d for d in _delays(results, base) if d > 0]
+    figure, axes = figures.panel(
+        f"the price of a round of delay over {base}", "delay", "extra regret / delay", xscale="log"
+    )
+    for number_, rule in enumerate(RULES):
+        samples = [extra(results, base, rule, d) / d for d in delays]
+        figures.means(axes, delays, samples, number_, _label(rule, base))
+    figures.line(axes, delays, [GAPS.sum()] * len(delays), 6, "Σ Δᵢ")
+    axes.set_yscale("symlog", linthresh=1.0)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
+    figures.legend(axes, loc="upper right")
+    caption = (
+        "Regret above that without delay, for each round of delay, with 95% bands. What adds stays below a constant "
+        "(dashed). What multiplies costs a large part of the whole regret without delay, and less only as BOLD's "
+        "instances come to play so little that they learn nothing: then regret cannot grow any further."
+    )
+    return Drawing(f"contrast-price-{base.lower()}", figure, caption)
+
+
+def _label(rule: str, base: str) -> str:
+    return f"Delayed-{base}" if rule == "direct" else f"{rule}({base})"
+
+
+def _ticks(axes: Any, delays: Sequence[int]) -> None:
+    axes.set_xlim(left=-0.1)
+    axes.set_xticks([0, *(10**i for i in range(4) if 10**i <= max(delays))])
+    low, high = axes.get_ylim()
+    axes.set_yticks([y for y in (d * 10**i for i in range(5) for d in (1, 2, 5)) if low <= y <= high])
+    axes.set_yticks([], minor=True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
+
+
+def _compared(results: Table) -> Rows:
+    rows = []
+    for (base, rule, delay), d in differences(results).items():
+        bold, other = results[base, "BOLD", delay].mean_regret, results[base, rule, delay].mean_regret
+        rows.append([_label(rule, base), delay, bold, other, bold / other, d.low, d.high])
+    header = ("against", "delay", "BOLD", "other", "ratio", "difference, low", "high")
+    return Rows(header, rows, "BOLD against the others, with intervals that hold together", folded=True)
+
+
+def _table(points: Sequence[Point], results: Table, verdicts: dict[tuple[str, str, int], Verdict]) -> Rows:
+    rows = []
+    for point in points:
+        key, v = point[:3], verdicts[point[:3]]
+        allowed = float((results[key].peaks @ GAPS).mean())
+        added = float(extra(results, *key).mean())
+        rows.append(
+            [_label(point.rule, point.base), point.delay, v.measured, v.low, v.high, added, allowed, v.bound, v]
+        )
+    header = ("forecaster", "delay", "regret", "low", "high", "extra", "Σ Δᵢ G*ᵢ", "bound", "verdict")
+    return Rows(header, rows, f"All {len(rows)} cells, with intervals that hold together", folded=True)
+
+
+PART = Part("contrast", "Multiplicative against additive", cells, section)

@@ -1,0 +1,320 @@
+"""What a decision costs: the paper's remark that black-box methods need more memory than the white-box rule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from belated import catalog
+from belated.delays import Constant
+from belated.engine.mailbox import entry_dtype
+from belated.engine.play import checkpoints_of, gather
+from belated.engine.result import Result
+from belated.engine.workspace import Setting, Tables, Workspace
+from belated.forecasters import BOLD, QPMD, Direct, Forecaster
+from belated.games import Bernoulli
+from belated.kernels.states import state_dtype
+from belated.learners import UCB1
+from belated.studies import figures
+from belated.studies.cells import Cell, Table, Tell, code_of
+from belated.studies.page import Block, Drawing, Finding, Rows, Section, Text
+from belated.studies.paper.part import Part
+from belated.studies.run import Done
+from belated.studies.stats import number
+
+if TYPE_CHECKING:
+    import polars
+
+GAME = Bernoulli((0.3, 0.4, 0.5, 0.6, 0.7))
+LEARNER = UCB1(5)
+PLAYERS: dict[str, Forecaster] = {"Delayed-UCB1": Direct(LEARNER), "QPM-D": QPMD(LEARNER), "BOLD": BOLD(LEARNER)}
+#: Bytes of one learner's state, of one feedback with its address, and of the marks that say which instances are free.
+STATE, ENTRY, MARK = state_dtype(LEARNER).itemsize, entry_dtype(1).itemsize, 8 / 32
+#: How often the queues of QPM-D are looked at in a run.
+LOOKS = 200
+SEED = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Cost(Cell):
+    """Time and memory of all players under all these constant delays, measured in turn on one core."""
+
+    exclusive = True
+    delays: tuple[int, ...]
+    rounds: int
+    repeats: int
+
+    @property
+    def title(self) -> str:
+        return f"time and memory a decision, delays up to {max(self.delays):,}"
+
+    @property
+    def decisions(self) -> int:
+        return len(PLAYERS) * len(self.delays) * self.rounds * (1 + self.repeats)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "players": [catalog.to_data(player) for player in PLAYERS.values()],
+            "game": catalog.to_data(GAME),
+            "delays": list(self.delays),
+            "rounds": self.rounds,
+            "repeats": self.repeats,
+            "seed": SEED,
+        }
+
+    def code(self) -> list[Any]:
+        return [STATE, ENTRY, LOOKS, *(code_of(player, GAME, Constant(0)) for player in PLAYERS.values())]
+
+    def compute(self, tell: Tell) -> Table:
+        benches = [Bench(name, delay, self.rounds, self.repeats) for delay in self.delays for name in PLAYERS]
+        times = np.zeros((len(benches), self.repeats))
+        turns = [(bench, turn) for turn in range(1 + self.repeats) for bench in range(len(benches))]
+        for count, (bench, turn) in enumerate(turns, start=1):
+            seconds = benches[bench].run(turn)
+            if turn:
+                times[bench, turn - 1] = seconds
+            tell(count * self.rounds, self.decisions)
+        results = [bench.result() for bench in benches]
+        columns = {
+            "player": np.array([list(PLAYERS).index(bench.name) for bench in benches]),
+            "delay": np.array([bench.delay for bench in benches]),
+            "instances": np.array([int(r.instances.max()) for r in results]),
+            "peak": np.array([int(r.peak.max()) for r in results]),
+            "peaks": np.array([int(r.peaks.sum(axis=1).max()) for r in results]),
+            "queued": np.array([bench.queued for bench in benches]),
+            "times": times / self.rounds,
+        }
+        return Table(columns)
+
+    def read(self, table: Table) -> dict[tuple[str, int], Usage]:
+        found = {}
+        for row in range(len(table.columns["player"])):
+            name = list(PLAYERS)[int(table.columns["player"][row])]
+            counts = {key: int(table.columns[key][row]) for key in ("delay", "instances", "peak", "peaks", "queued")}
+            found[name, counts["delay"]] = Usage(name, **counts, times=tuple(table.columns["times"][row].tolist()))
+        return found
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one player used under one delay."""
+
+    name: str
+    delay: int
+    instances: int  #: M
+    peak: int  #: G*
+    peaks: int  #: the sum of G*_i
+    queued: int  #: feedback in QPM-D's queues, the most that was seen
+    times: tuple[float, ...]  #: seconds a decision, one for each repeat
+
+    @property
+    def best(self) -> float:
+        return min(self.times)
+
+    @property
+    def states(self) -> int:
+        """Bytes of the learner's states."""
+        return self.instances * STATE
+
+    @property
+    def kept(self) -> float:
+        """Bytes that the algorithm keeps: states, the marks of free instances, queued feedback."""
+        marks = self.instances * MARK if self.name == "BOLD" else 0.0
+        return self.states + marks + self.queued * ENTRY
+
+    @property
+    def in_flight(self) -> int:
+        """Bytes of feedback on its way, which exists whoever plays."""
+        return self.peak * ENTRY
+
+
+class Bench:
+    """One player under one delay: memory that is kept from run to run, so that only the first one grows it."""
+
+    def __init__(self, name: str, delay: int, rounds: int, repeats: int) -> None:
+        self.name, self.delay, self.queued = name, delay, 0
+        spread = checkpoints_of(rounds)
+        self._setting = Setting(PLAYERS[name], GAME, Constant(delay), rounds, SEED, spread)
+        self._tables = Tables.make(1 + repeats, GAME.actions, len(spread), rounds, False)
+        self._workspace = Workspace(self._setting, self._tables)
+
+    def run(self, turn: int) -> float:
+        """Play a replication and return the seconds of processor time it took. The first is not for timing: it looks at queues."""
+        if turn == 0 and self.name == "QPM-D":
+            return self._watched()
+        began = time.thread_time()
+        self._workspace.run(turn, turn + 1, lambda rounds: True)
+        return time.thread_time() - began
+
+    def _watched(self) -> float:
+        """Stop every so many rounds to see how much feedback came and was not consumed yet: n' = 1 + what was."""
+        workspace, usual = self._workspace, self._workspace._budget
+        step = max(1, self._setting.rounds // LOOKS)
+
+        def look(rounds: int) -> bool:
+            consumed = int(workspace._desk[0]["steps"]) - 1
+            self.queued = max(self.queued, int(self._tables.tally[0]["observed"].sum()) - consumed)
+            workspace._budget = step
+            return True
+
+        workspace._budget = step
+        workspace.run(0, 1, look)
+        workspace._budget = usual
+        return 0.0
+
+    def result(self) -> Result:
+        return gather(self._setting, self._tables, 0.0)
+
+
+SHORT = Cost(delays=(1, 10, 100, 1000, 10_000, 100_000), rounds=400_000, repeats=5)
+LONG = Cost(delays=(1, 10, 100, 1000, 10_000, 100_000), rounds=2_000_000, repeats=9)
+
+
+def cost_section(done: Done, cell: Cost) -> Section:
+    """The section of a measurement."""
+    used: dict[tuple[str, int], Usage] = done[cell]
+    unit = used["Delayed-UCB1", cell.delays[0]].best
+    blocks: list[Block] = [
+        Text(
+            "The paper remarks that both of its black-box methods need much memory when delays are large, and that the "
+            "white-box rule, which updates one learner whenever feedback comes, escapes that. Here UCB1 with five "
+            f"actions plays {cell.rounds:,} rounds under constant delays. Two kinds of memory are told apart: what the "
+            "algorithm keeps (states of the learner, feedback that has come and waits in a queue), and feedback that "
+            "is on its way, which exists somewhere in any system and is the same for all."
+        ),
+        *_findings(used, cell),
+        Drawing("cost-memory", _memory_panel(used, cell), "Bytes that the algorithm keeps, and feedback on its way."),
+        Drawing(
+            "cost-time",
+            _time_panel(used, cell, unit),
+            f"Processor time a decision, the simulated world included; 1 is Delayed-UCB1 at delay {cell.delays[0]}. The best of "
+            f"{cell.repeats} runs in turn on one core; bars reach to the slowest. At the longest delay nothing comes "
+            f"in the first {max(cell.delays) / cell.rounds:.0%} of the rounds.",
+        ),
+        Rows(HEADER, [_row(usage, unit) for usage in used.values()], "All measurements.", folded=True),
+    ]
+    return Section(PART.name, PART.title, blocks, {"cost": _frame(used, unit)})
+
+
+HEADER = (
+    "player",
+    "delay",
+    "instances",
+    "G*",
+    "most queued",
+    "bytes of states",
+    "bytes of queues",
+    "bytes kept",
+    "bytes on their way",
+    "time (relative)",
+)
+
+
+def _row(usage: Usage, unit: float) -> list[Any]:
+    waiting = usage.queued * ENTRY
+    counts = [usage.name, usage.delay, usage.instances, usage.peak, usage.queued]
+    return [*counts, usage.states, waiting, usage.kept, usage.in_flight, usage.best / unit]
+
+
+def _findings(used: dict[tuple[str, int], Usage], cell: Cost) -> list[Finding]:
+    bold, queue, white = ([used[name, d] for d in cell.delays] for name in ("BOLD", "QPM-D", "Delayed-UCB1"))
+    return [
+        _exactly(
+            "BOLD's states grow in proportion to G* + 1, here the delay + 1.",
+            [u.instances == u.peak + 1 == min(u.delay, cell.rounds - 1) + 1 for u in bold],
+            f"{STATE} bytes a state: {bold[0].states:,} at delay {bold[0].delay:,}, {bold[-1].states:,} at "
+            f"{bold[-1].delay:,}",
+        ),
+        _exactly(
+            "Delayed-UCB1 keeps the same at every delay: one state.",
+            [u.kept == STATE for u in white],
+            f"{STATE} bytes",
+        ),
+        _exactly(
+            "QPM-D keeps one state, and queues of at most sum G*<sub>i</sub> feedbacks.",
+            [u.instances == 1 and u.queued <= u.peaks for u in queue],
+            f"the most seen in {LOOKS} looks: {', '.join(f'{u.queued:,} at delay {u.delay:,}' for u in queue)}",
+            word="holds",
+        ),
+        _exactly(
+            "Feedback on its way is the same for all: G* does not depend on who plays.",
+            [len({used[name, d].peak for name in PLAYERS}) == 1 for d in cell.delays],
+        ),
+        Finding("Time a decision, as a multiple of Delayed-UCB1's at the shortest delay.", "shown", _times(used, cell)),
+    ]
+
+
+def _exactly(statement: str, truths: list[bool], note: str = "", word: str = "matches") -> Finding:
+    """What must be so at every delay, counted and not estimated."""
+    detail = f"at {sum(truths)} of {len(truths)} delays"
+    return Finding(statement, word if all(truths) else "fails", f"{detail}; {note}" if note else detail)
+
+
+def _times(used: dict[tuple[str, int], Usage], cell: Cost) -> str:
+    unit = used["Delayed-UCB1", cell.delays[0]].best
+    spans = []
+    for name in PLAYERS:
+        first, last = (used[name, d].best / unit for d in (cell.delays[0], cell.delays[-1]))
+        spans.append(f"{name} {number(first)} at delay {cell.delays[0]:,}, {number(last)} at {cell.delays[-1]:,}")
+    return "; ".join(spans) + "; measured on one machine in one run"
+
+
+def _lines(axes: Any, used: dict[tuple[str, int], Usage], cell: Cost, value: Callable[[Usage], float]) -> None:
+    for at, name in enumerate(PLAYERS):
+        shown = [value(used[name, d]) for d in cell.delays]
+        axes.plot(cell.delays, shown, color=figures.COLORS[at], marker=figures.MARKERS[at], label=name)
+
+
+def _memory_panel(used: dict[tuple[str, int], Usage], cell: Cost) -> Any:
+    figure, axes = figures.panel("memory", "constant delay", "bytes", xscale="log", yscale="log")
+    _lines(axes, used, cell, lambda usage: usage.kept)
+    flying = [used["Delayed-UCB1", d].in_flight for d in cell.delays]
+    figures.line(axes, cell.delays, flying, 7, "feedback on its way, for all")
+    figures.legend(axes)
+    return figure
+
+
+def _time_panel(used: dict[tuple[str, int], Usage], cell: Cost, unit: float) -> Any:
+    figure, axes = figures.panel("time a decision", "constant delay", "relative time", xscale="log")
+    _lines(axes, used, cell, lambda usage: usage.best / unit)
+    for at, name in enumerate(PLAYERS):
+        found = [used[name, d] for d in cell.delays]
+        low, high = [u.best / unit for u in found], [max(u.times) / unit for u in found]
+        axes.vlines(cell.delays, low, high, color=figures.COLORS[at], alpha=0.4)
+    axes.set_ylim(bottom=0.0)
+    figures.legend(axes)
+    return figure
+
+
+def _frame(used: dict[tuple[str, int], Usage], unit: float) -> polars.DataFrame:
+    import polars
+
+    rows = [
+        {
+            "player": u.name,
+            "delay": u.delay,
+            "instances": u.instances,
+            "peak": u.peak,
+            "sum_of_peaks": u.peaks,
+            "most_queued": u.queued,
+            "state_bytes": u.states,
+            "kept_bytes": u.kept,
+            "in_flight_bytes": u.in_flight,
+            "relative_time": u.best / unit,
+            "seconds": list(u.times),
+        }
+        for u in used.values()
+    ]
+    return polars.DataFrame(rows)
+
+
+PART = Part(
+    "cost",
+    "Memory and time a decision",
+    lambda full: [LONG if full else SHORT],
+    lambda done, full: cost_section(done, LONG if full else SHORT),
+)

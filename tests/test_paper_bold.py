@@ -1,0 +1,132 @@
+"""The paper's study on BOLD, and BOLD beside the additive rules: verdicts follow the data."""
+
+from dataclasses import replace
+
+import pytest
+
+from belated import bounds
+from belated.learners import Hedge
+from belated.studies.page import Page
+from belated.studies.paper import bold, contrast
+from belated.studies.run import run_cells
+from belated.studies.stats import Fit
+from belated.studies.store import Store
+
+SMALL = bold.Scale(3_000, (3, 10), 30, 2_048, (1, 4), 400)
+NARROW = contrast.Scale(4_096, {"UCB1": (1, 16, 256)}, {"UCB1": 60})
+
+
+def backwards(params, state, context, action, probability, feedback):
+    for i in range(len(state.loss)):
+        state.loss[i] += feedback[i]
+
+
+def described(part, scale, folder):
+    """The section of a small grid."""
+    done, _ = run_cells([point.cell for point in part.grid(scale)], Store(folder))
+    return part.describe(done, scale)
+
+
+def words(section):
+    """The words of the findings, by the beginning of the statement."""
+    return {found.statement.split(":")[0]: found.word for found in section.findings}
+
+
+@pytest.fixture
+def only_hedge(monkeypatch):
+    monkeypatch.setattr(bold, "learners", lambda: {"Hedge": Hedge(bold.ACTIONS)})
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return described(bold, SMALL, tmp_path_factory.mktemp("bold"))
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    return described(contrast, NARROW, tmp_path_factory.mktemp("contrast"))
+
+
+def test_a_small_grid_gives_the_whole_section(small, tmp_path):
+    found = words(small)
+    assert [found[f"Theorem 1, {game} adversary"] for game in bold.GAMES] == ["holds"] * 3
+    assert found["Corollary"].startswith("holds")
+    assert found["On the block adversary regret equals the exact lower bound, that of every forecaster."] == "matches"
+    assert "fails" not in found.values()
+    count = len(bold.grid(SMALL))
+    assert small.frames["bold-cells"].height == count == 3 * (2 * 9 + 2)
+    assert set(small.frames) == {"bold-cells", "bold-curves", "bold-replications"}
+    path = Page("a page", "with one part", [small]).write(tmp_path)
+    assert len(list((tmp_path / "figures").glob("bold-*.svg"))) == 9
+    assert path.read_text(encoding="utf-8").count("<figure>") == 9
+
+
+@pytest.mark.usefixtures("only_hedge")
+def test_a_broken_learner_fails_but_not_where_nobody_can_learn(monkeypatch, tmp_path):
+    scale = replace(SMALL, means=(3,), block_replications=100)
+    kept = [f"Theorem 1, {game} adversary" for game in bold.GAMES]
+    assert [words(described(bold, scale, tmp_path))[name] for name in kept] == ["holds"] * 3
+    monkeypatch.setattr(Hedge, "update", staticmethod(backwards))
+    section = described(bold, scale, tmp_path)
+    assert [words(section)[name] for name in kept] == ["fails", "fails", "holds"]
+    assert words(section)["Corollary"] == "fails"
+    assert words(section)["On the block adversary regret equals the exact lower bound, that of every forecaster."] == (
+        "matches"
+    )
+
+
+@pytest.mark.usefixtures("only_hedge")
+@pytest.mark.parametrize(("factor", "word"), [(1.0, "matches"), (1.1, "fails"), (0.9, "fails")])
+def test_a_wrong_lower_bound_is_found_out(monkeypatch, tmp_path_factory, factor, word):
+    right = bounds.block_adversary
+    monkeypatch.setattr(bounds, "block_adversary", lambda *args: factor * right(*args))
+    scale = replace(SMALL, means=(), rounds=100, replications=2, block_replications=2_000)
+    done, _ = run_cells([p.cell for p in bold.grid(scale)], Store(tmp_path_factory.getbasetemp() / "exact"))
+    block = [p for p in bold.judged(done, scale) if p.point.game == "block"]
+    assert bold.exactness(block).word == word
+
+
+def test_an_exponent_is_judged_by_its_interval():
+    assert bold.growth_word(Fit(0.51, 0.48, 0.54, 0.0, 6)) == "holds"
+    assert bold.growth_word(Fit(0.55, 0.52, 0.58, 0.0, 6)) == "fails"
+    assert bold.growth_word(Fit(0.50, 0.30, 0.70, 0.0, 6)) == "unclear"
+    assert bold.growth_word(None) == "unclear"
+
+
+def test_the_exact_law_of_the_block_adversary_has_the_exponent_one_half():
+    for scale in (bold.SHORT, bold.FULL):
+        exact = [bounds.block_adversary(scale.block_rounds, length - 1, bold.ACTIONS) for length in scale.lengths]
+        fit = bold.power_fit(scale.lengths, [[value] for value in exact])
+        assert fit.slope == pytest.approx(0.5, abs=2e-4)
+
+
+def test_both_versions_are_of_the_promised_size():
+    short, full = ([part.cells(full) for part in (bold.PART, contrast.PART)] for full in (False, True))
+    assert sum(cell.decisions for cell in short[0]) > 1.5e8
+    for few, many in zip(short, full, strict=True):
+        assert sum(c.decisions for c in many) > 4 * sum(c.decisions for c in few)
+    for cells in (*short, *full):
+        assert len({cell.key for cell in cells}) == len(cells)
+
+
+def test_what_multiplies_and_what_adds(narrow):
+    found = words(narrow)
+    assert found["BOLD multiplies"] == "matches"
+    assert found[
+        "At every delay of 10 and more BOLD's regret exceeds that of QPM-D and of the base played directly."
+    ] == ("holds")
+    assert "fails" not in found.values()
+    assert narrow.frames["contrast-cells"].height == 9
+    assert [d.name for d in narrow.drawings] == ["contrast-regret-ucb1", "contrast-price-ucb1"]
+
+
+def test_the_contrast_sees_when_the_rules_are_exchanged(tmp_path):
+    points = contrast.grid(NARROW)
+    done, _ = run_cells([p.cell for p in points], Store(tmp_path))
+    results = {p[:3]: done[p.cell] for p in points}
+    swap = {"BOLD": "QPM-D", "QPM-D": "BOLD"}
+    exchanged = {(base, swap.get(rule, rule), delay): r for (base, rule, delay), r in results.items()}
+    assert contrast.dearer(exchanged).word == "fails"
+    assert contrast.multiplies(exchanged).word == "fails"
+    assert contrast.penalty(exchanged).word == "fails"
+    assert contrast.slopes(exchanged).word == "fails"

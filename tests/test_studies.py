@@ -1,0 +1,344 @@
+"""Studies: what is read, what is computed, what is kept, and what two of them say together."""
+
+import json
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import polars
+import pytest
+
+import belated as bl
+from belated.errors import InvalidArgument
+from belated.studies.cells import Play, Table
+from belated.studies.results import Results
+from belated.studies.run import CellsFailed, Local, run_cells
+from belated.studies.store import Store
+from belated.studies.study import Study, StudyProblems
+
+SMALL = """
+title = "A small one"
+rounds = [500, 1000]
+replications = 8
+seed = 3
+forecasters = ["bold(ucb1)", "delayeducb1"]
+games = ["bernoulli([0.3, 0.5, 0.7])"]
+delays = ["constant(10)", "geometric(mean=20)"]
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    out = tmp_path_factory.mktemp("small")
+    return Study.parse(SMALL).run(out), out
+
+
+def cell(**changes):
+    given = {"rounds": 300, "replications": 3, "seed": 1} | changes
+    return Play(bl.BOLD(bl.UCB1(3)), bl.games.Bernoulli([0.3, 0.5, 0.7]), bl.delays.Geometric(mean=9), **given)
+
+
+# --- cells and their keys ---
+
+
+def test_a_stored_cell_reads_back_as_the_result_it_was(tmp_path):
+    for forecaster in (bl.BOLD(bl.UCB1(3)), bl.QPMD(bl.UCB1(3)), bl.DelayedUCB1(3)):
+        for expiry in (None, 12):
+            played = Play(
+                forecaster, bl.games.Bernoulli([0.3, 0.5, 0.7]), bl.delays.Geometric(mean=9), 700, 5, 2, expiry
+            )
+            done, _ = run_cells([played], Store(tmp_path))
+            direct = bl.play(forecaster, played.game, played.delays, rounds=700, replications=5, seed=2, expiry=expiry)
+            read = done[played]
+            for name in ("regret", "peak", "peaks", "pulls", "observed", "cancelled", "outstanding", "instances"):
+                assert np.array_equal(getattr(read, name), getattr(direct, name)), name
+            assert (read.bound, read.bound_reason, read.verdict) == (direct.bound, direct.bound_reason, direct.verdict)
+            assert np.array_equal(read.steps, direct.steps) and np.array_equal(read.base_pulls, direct.base_pulls)
+            assert list(read.certificate) == list(direct.certificate) and read.certificate.holds
+
+
+def test_the_key_names_what_is_computed():
+    assert cell().key == cell().key == pickle.loads(pickle.dumps(cell())).key
+    others = [
+        cell(rounds=301),
+        cell(replications=4),
+        cell(seed=2),
+        cell(expiry=5),
+        Play(bl.QPMD(bl.UCB1(3)), cell().game, cell().delays, 300, 3, 1),
+        Play(bl.BOLD(bl.KLUCB(3)), cell().game, cell().delays, 300, 3, 1),
+        Play(cell().forecaster, bl.games.Bernoulli([0.3, 0.5, 0.6]), cell().delays, 300, 3, 1),
+        Play(cell().forecaster, cell().game, bl.delays.Geometric(mean=8), 300, 3, 1),
+    ]
+    assert len({c.key for c in [cell(), *others]}) == 1 + len(others)
+
+
+def test_a_changed_learner_makes_another_cell(monkeypatch):
+    before = cell().key
+    monkeypatch.setattr(bl.UCB1, "update", bl.RoundRobin.update)
+    assert cell().key != before
+
+
+def test_a_changed_constant_makes_another_cell(monkeypatch):
+    before = Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key
+    monkeypatch.setattr(bl.EpsilonGreedy, "params", lambda self: {"epsilon": 0.9})
+    assert Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key != before
+
+
+def test_plain_learners_are_refused():
+    class Plain:
+        actions = 3
+
+        def predict(self, context):
+            return 0, 1.0
+
+        def update(self, context, action, probability, feedback):
+            pass
+
+    with pytest.raises(InvalidArgument, match="cannot be"):
+        _ = Play(bl.BOLD(Plain), cell().game, cell().delays, 300).key
+
+
+# --- the store ---
+
+
+def test_what_is_stored_comes_back(tmp_path):
+    table = Table({"a": np.arange(6).reshape(2, 3), "b": np.array([0.5, np.inf]), "c": np.zeros((2, 2, 4))}, {"x": [1]})
+    store = Store(tmp_path)
+    store.save("k", table)
+    again = store.load("k")
+    assert again.about == {"x": [1]}
+    for name, values in table.columns.items():
+        assert again.columns[name].dtype == values.dtype and np.array_equal(again.columns[name], values)
+    assert polars.read_parquet(tmp_path / "k.parquet").shape == (2, 3)
+    assert store.load("other") is None
+
+
+def test_a_damaged_file_is_not_a_finished_cell(tmp_path):
+    store = Store(tmp_path)
+    played = cell()
+    run_cells([played], store)
+    whole = store.path(played.key).read_bytes()
+    for damaged in (
+        b"",
+        whole[: len(whole) // 2],
+        whole[:40] + b"\x00" * 20 + whole[60:],
+        b"PAR1" + whole[4:-9] + b"PAR1",
+    ):
+        store.path(played.key).write_bytes(damaged)
+        assert not store.has(played.key)
+        done, state = run_cells([played], store)
+        assert state.finished == 1 and done[played].rounds == 300
+    assert store.path(played.key).read_bytes()[:4] == b"PAR1"
+
+
+def test_half_written_files_of_dead_processes_are_swept(tmp_path):
+    import os
+
+    dead, alive = tmp_path / ".k.99999999.0.tmp", tmp_path / f".k.{os.getpid()}.0.tmp"
+    dead.write_bytes(b"half")
+    alive.write_bytes(b"half")
+    Store(tmp_path)
+    assert not dead.exists() and alive.exists()
+
+
+# --- running ---
+
+
+def test_finished_cells_are_not_computed_again_and_twins_only_once(tmp_path):
+    cells = [cell(), cell(), cell(seed=9)]
+    _, first = run_cells(cells, Store(tmp_path))
+    assert (first.cells, first.finished, first.reused) == (2, 2, 0)
+    _, second = run_cells([*cells, cell(seed=10)], Store(tmp_path))
+    assert (second.finished, second.reused) == (1, 2)
+
+
+def test_the_number_of_threads_changes_nothing(tmp_path):
+    cells = [cell(seed=s) for s in range(6)]
+    one, _ = run_cells(cells, Store(tmp_path / "one"), Local(1))
+    many, _ = run_cells(cells, Store(tmp_path / "many"), Local(3))
+    assert all(np.array_equal(one[c].regret, many[c].regret) for c in cells)
+
+
+def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path):
+    bad = Play(bl.BOLD(bl.UCB1(3)), bl.games.Bernoulli([0.3, 0.5]), bl.delays.Constant(3), 300)
+    with pytest.raises(CellsFailed, match=r"1 of 3 cells failed.*\n.*has 3 actions"):
+        run_cells([cell(), bad, cell(seed=8)], Store(tmp_path))
+    assert Store(tmp_path).has(cell().key) and Store(tmp_path).has(cell(seed=8).key)
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path):
+    def interrupt(state):
+        if state.finished:
+            raise KeyboardInterrupt
+
+    cells = [cell(seed=s, rounds=200_000, replications=20) for s in range(12)]
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(cells, Store(tmp_path), watch=interrupt)
+    kept = sum(Store(tmp_path).has(c.key) for c in cells)
+    assert 1 <= kept < 12
+    _, state = run_cells(cells, Store(tmp_path))
+    assert state.reused == kept and state.finished == 12 - kept
+
+
+def test_progress_tells_of_cells_and_decisions(tmp_path):
+    seen = []
+    run_cells(
+        [cell(seed=s, rounds=3_000_000) for s in range(4)],
+        Store(tmp_path),
+        Local(1),
+        lambda state: seen.append((state.finished, state.done, list(state.running.values()))),
+    )
+    assert seen[0][1] == 0 and seen[-1][:2] == (4, 4 * 9_000_000)
+    assert all(a[1] <= b[1] for a, b in pairwise(seen))
+    assert any("BOLD(UCB1(actions=3)) on Bernoulli" in title for _, _, running in seen for title, _ in running)
+
+
+# --- studies as data ---
+
+
+def test_the_grid_is_a_product():
+    study = Study.parse(SMALL)
+    assert len(study.cells) == 8 and study.decisions == 2 * 2 * 8 * 1500
+    assert {c.forecaster.actions for c in study.cells} == {3} and {c.seed for c in study.cells} == {3}
+
+
+def test_grids_take_from_the_top_what_they_do_not_say():
+    study = Study.parse(SMALL + '[[grid]]\n[[grid]]\nforecasters = "bold(hedge)"\nrounds = 1e3\nexpiry = ["none", 5]\n')
+    assert len(study.cells) == 8 + 4
+    assert {c.expiry for c in study.cells[8:]} == {None, 5} and {c.game.feedback for c in study.cells[8:]} == {"full"}
+
+
+def test_specs_may_be_given_as_they_are():
+    study = Study.make(
+        forecasters=[bl.BOLD(bl.Exp3(2))],
+        games=[bl.games.Bernoulli([0.1, 0.9])],
+        delays=bl.delays.Constant(3),
+        rounds=10,
+    )
+    assert repr(study.cells[0].forecaster) == "BOLD(Exp3(actions=2))"
+
+
+def test_every_problem_is_reported_at_once():
+    with pytest.raises(StudyProblems) as error:
+        Study.parse(
+            """
+            titel = "x"
+            rounds = [0, "many"]
+            replications = 1.5
+            forecasters = ["bold(exp)", "qpmd(ucb1)", 7]
+            games = ["bernoulli([2])"]
+            delays = "constat(3)"
+            expiry = -1
+            """
+        )
+    said = error.value.problems
+    assert len(said) == 9
+    for part in (
+        "titel: there is no such setting; did you mean 'title'?",
+        "rounds[0] must be >= 1, got 0",
+        "rounds[1] must be a whole number, got 'many'",
+        "replications must be a whole number, got 1.5",
+        "forecasters[0]: no learner is called 'exp'; did you mean 'exp3'?",
+        "forecasters[2]: a forecaster is text such as",
+        "games[0]: means[0] must be <= 1, got 2",
+        "delays: no delay law is called 'constat'; did you mean 'constant'?",
+        "expiry must be >= 0, got -1",
+    ):
+        assert any(part in problem for problem in said), part
+
+
+def test_what_does_not_fit_together_is_a_problem():
+    with pytest.raises(StudyProblems, match=r"has 4 actions.*has 2"):
+        Study.make(forecasters="bold(exp3(4))", games="bernoulli([0.1, 0.2])", delays="constant(1)", rounds=5)
+    with pytest.raises(StudyProblems, match="rounds must be <= 2"):
+        Study.make(forecasters="bold(exp3)", games="bernoulli([0.1, 0.2])", delays="trace([1, 2])", rounds=5)
+    with pytest.raises(StudyProblems, match="is missing"):
+        Study.make(forecasters="bold(exp3)", games="bernoulli([0.1, 0.2])", rounds=5)
+    with pytest.raises(StudyProblems, match="is empty"):
+        Study.make(forecasters=[], games="bernoulli([0.1, 0.2])", delays="constant(1)", rounds=5)
+
+
+def test_a_file_that_is_not_there_or_not_toml(tmp_path):
+    with pytest.raises(InvalidArgument, match="there is no file"):
+        Study.read(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("rounds = [1,")
+    with pytest.raises(StudyProblems, match="it is not TOML"):
+        Study.read(tmp_path / "bad.toml")
+
+
+# --- results ---
+
+
+def test_frames(small):
+    results, _ = small
+    frame = results.frame()
+    assert frame.shape[0] == 8 and frame["verdict"].is_in(["holds", "vacuous", "holds, uninformative"]).all()
+    assert frame["regret"].to_list() == [r.mean_regret for _, r in results]
+    assert results.replications().shape[0] == 8 * 8
+    curves = results.curves().filter((polars.col("rounds") == 500) & (polars.col("forecaster") == "bold(ucb1)"))
+    assert curves["round"].max() == 500
+
+
+def test_results_are_loaded_from_their_folder(small):
+    results, out = small
+    (out / "study.toml").write_text(SMALL)
+    again = Results.load(out)
+    assert again.frame().drop("seconds").equals(results.frame().drop("seconds"))
+    with pytest.raises(InvalidArgument, match="holds no study"):
+        Results.load(out / "cells")
+    next((out / "cells").glob("*.parquet")).unlink()
+    with pytest.raises(InvalidArgument, match="is not complete"):
+        Results.load(out)
+
+
+def test_two_studies_are_compared(small, tmp_path):
+    results, _ = small
+    other = Study.parse(SMALL.replace('"bold(ucb1)", "delayeducb1"', '"qpmd(ucb1)"')).run(tmp_path)
+    same = results.compare(results)
+    assert same.shape[0] == 8 and (same["difference"] == 0).all() and same["paired"].all()
+    against = results.compare(other, on=["game", "delays", "rounds"])
+    assert against.shape[0] == 8 and against["paired"].all()
+    bold = against.filter(polars.col("forecaster") == "bold(ucb1) | qpmd(ucb1)")
+    assert (bold["finding"] == "higher").all() and (bold["low"] > 0).all()
+    unpaired = results.compare(other, on=["game", "delays", "rounds"], paired=False)
+    assert not unpaired["paired"].any() and unpaired["difference"].to_list() == against["difference"].to_list()
+    with pytest.raises(InvalidArgument, match="share no cell"):
+        results.compare(other)
+    with pytest.raises(InvalidArgument, match="on must name"):
+        results.compare(other, on=["gmae"])
+    seeded = Study.parse(SMALL.replace("seed = 3", "seed = 4")).run(tmp_path)
+    assert not results.compare(seeded)["paired"].any()
+    with pytest.raises(InvalidArgument, match="no pairs"):
+        results.compare(seeded, paired=True)
+
+
+def test_figures_are_drawn(small, tmp_path):
+    results, _ = small
+    for against in ("delay", "round"):
+        results.plot(tmp_path / f"{against}.png", against=against)
+        assert (tmp_path / f"{against}.png").stat().st_size > 5000
+    with pytest.raises(InvalidArgument, match="against"):
+        results.plot(against="regret")
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(small, tmp_path):
+    results, _ = small
+    page = results.report(tmp_path)
+    text = page.read_text()
+    assert "http://" not in text.replace("http://www.w3.org", "") and "https://" not in text
+    assert "<script" not in text and "<link" not in text and text.count("data:image/svg+xml;base64,") == 4
+    assert {p.suffix for p in (tmp_path / "figures").iterdir()} == {".svg", ".pdf"}
+    assert polars.read_parquet(tmp_path / "data" / "cells.parquet").shape[0] == 8
+    first = page.read_bytes(), (tmp_path / "figures" / "regret-by-delay-1.pdf").read_bytes()
+    results.report(tmp_path)
+    assert first == (page.read_bytes(), (tmp_path / "figures" / "regret-by-delay-1.pdf").read_bytes())
+
+
+def test_text_from_a_study_cannot_become_markup(tmp_path):
+    study = Study.parse(SMALL.replace("A small one", "<script>alert(1)</script>").replace("[500, 1000]", "50"))
+    text = study.run(tmp_path).report(tmp_path).read_text()
+    assert "<script" not in text and "&lt;script&gt;" in text
+
+
+def test_descriptions_are_plain_data():
+    json.dumps(cell().describe())
