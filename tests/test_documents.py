@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from belated.studies import Study
+
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+TOML = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 
 
 def run(arguments, folder):
@@ -22,11 +25,18 @@ def run(arguments, folder):
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_readme_example(number, tmp_path):
     said = run(["-c", BLOCKS[number]], tmp_path)
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
     if number == 0:
         assert said.strip() == "0 1 2"
     if number == 1:
         assert "QPMD(UCB1(actions=3))" in said and "True" in said and (tmp_path / "regret.png").exists()
+    if number == 2:
+        assert "bold(ucb1) | direct(ucb1)" in said and (tmp_path / "results" / "mine" / "cells").is_dir()
+
+
+@pytest.mark.parametrize("study", [*TOML, (ROOT / "examples" / "study.toml").read_text()])
+def test_study(study):
+    assert len(Study.parse(study).cells) >= 18
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)

@@ -6,18 +6,24 @@ Workers send what they computed and need no shared disk. belated must be install
 from __future__ import annotations
 
 import importlib
+import io
 import itertools
 import logging
 import os
+import pickle
 import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from numba.core.dispatcher import Dispatcher
+
 from belated.errors import BelatedError, InvalidArgument, Unsupported
+from belated.kernels.compile import kernel
 from belated.studies.cells import Cell, Table
 from belated.studies.run import State, Watch, compute
 from belated.studies.store import Store
@@ -140,7 +146,7 @@ class Flight:
             self.cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
             self.looked = time.monotonic()
         for cell in itertools.islice(waiting, max(0, DEPTH * self.cores - len(self.sent))):
-            self.sent[send(cell)] = cell
+            self.sent[send(pack(cell))] = cell
         return bool(self.sent)
 
     def _tell(self) -> None:
@@ -178,13 +184,57 @@ class Flight:
         self._tell()
 
 
-def attempt(cell: Cell) -> tuple[Table, float] | str:
+def attempt(packed: bytes) -> tuple[Table, float] | str:
     """Compute a cell on a worker: the table and the seconds it took, or the reason why there is none."""
+    cell: Cell = pickle.loads(packed)
     began = time.perf_counter()
     try:
         return cell.compute(lambda done, total: None), time.perf_counter() - began
     except (BelatedError, ArithmeticError, MemoryError) as error:
         return str(error) or type(error).__name__
+
+
+def pack(cell: Cell) -> bytes:
+    """A cell as bytes. Classes that workers cannot import, as those of a script or notebook, go along whole."""
+    return packed(cell, packers()[0])
+
+
+def packed(thing: Any, packer: Any) -> bytes:
+    buffer = io.BytesIO()
+    packer(buffer).dump(thing)
+    return buffer.getvalue()
+
+
+@cache
+def unpack(thing: bytes) -> Any:
+    """A class that came along; the same object each time, so that a worker compiles its kernels only once."""
+    return pickle.loads(thing)
+
+
+@cache
+def packers() -> tuple[Any, Any]:
+    """Ray's pickler twice: for cells, with each class that goes along in bytes of its own; and for such a class."""
+    base: Any = load().cloudpickle.CloudPickler
+
+    class Whole(base):  # type: ignore[misc]
+        def reducer_override(self, thing: Any) -> Any:
+            # A kernel must be one again, with its identity: else what it is part of would not be cached.
+            if isinstance(thing, Dispatcher) and hasattr(thing, "_belated_identity"):
+                return kernel_again, (thing.py_func, thing.targetoptions["inline"] == "always")
+            return super().reducer_override(thing)
+
+    class Outer(Whole):
+        def reducer_override(self, thing: Any) -> Any:
+            reduced = super().reducer_override(thing)
+            if isinstance(thing, type) and reduced is not NotImplemented:
+                return unpack, (packed(thing, Whole),)
+            return reduced
+
+    return Outer, Whole
+
+
+def kernel_again(function: Any, inline: bool) -> Any:
+    return kernel(function, inline=inline)
 
 
 def first_line(error: BaseException) -> str:

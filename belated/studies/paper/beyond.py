@@ -122,7 +122,7 @@ def together(statement: str, pairings: Sequence[Pairing], note: str = "") -> Fin
     counts = ", ".join(f"{words.count(w)} x {w}" for w in ORDER if w in words)
     times = [p.times.mean for p in pairings]
     span = str(pairings[0].times) if len(pairings) == 1 else f"{number(min(times))} to {number(max(times))}"
-    parts = [f"{span} times the regret", f"{counts}, confidence {LEVEL:.0%} for all together", note]
+    parts = [f"regret larger by a factor of {span}", f"{counts}, confidence {LEVEL:.0%} for all together", note]
     return Finding(statement, min(words, key=ORDER.index), "; ".join(part for part in parts if part))
 
 
@@ -269,7 +269,7 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     ]
     longest = [p for p, (_, wait) in zip(pairings, keys, strict=True) if wait == max(grid.waits)]
     ends = [bool((done[cell].observed.min(axis=1) == 1).all()) for cell in first_phase_cells(grid).values()]
-    words = [p.word for p in pairings]
+    words = [p.word for p in pairings if p not in longest]
     counts = f"less at {words.count('holds')}, more at {words.count('fails')}, unclear at {words.count('unclear')}"
     blocks: list[Block] = [
         Text(
@@ -284,7 +284,7 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
         Finding(
             "At shorter delays a longer first phase is not all lost: what it observes must be observed at some time.",
             "shown",
-            f"regret with fewest predictions is {counts} of {len(keys)} cells; confidence {LEVEL:.0%} for all together",
+            f"regret with fewest predictions: {counts} of {len(words)} cells; confidence {LEVEL:.0%} for all together",
         ),
         *(
             Drawing(f"beyond-ties-{at}", _tie_panel(done, grid, name), f"Delayed-UCB1, means {name}: {TIE}")
@@ -476,7 +476,9 @@ def late_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
         ]
         for name in PLAYERS
     }
-    covered = [done[cell] for (name, _, _), cell in cells.items() if not name.startswith("BOLD")]
+    # Where no action is late, both sides are the same cell.
+    own = {cell.key: done[cell] for (name, _, _), cell in cells.items() if not name.startswith("BOLD")}
+    covered = list(own.values())
     bold = {key: done[cell] for key, cell in cells.items() if key[0].startswith("BOLD")}
     shares = [r.mean_regret / would_be(r) for (_, _, late), r in bold.items() if late > grid.soon]
     reason = next(iter(bold.values())).bound_reason
@@ -628,7 +630,7 @@ BLOCKS = {
 }
 
 
-def grid_cells(grid: Grid) -> list[Cell]:
+def grid_cells(grid: Grid) -> list[Play]:
     """All cells of a grid."""
     parts = (instance_cells, tie_cells, first_phase_cells, lossy_cells, late_cells, probability_cells)
     return [cell for part in parts for cell in part(grid).values()]
@@ -652,7 +654,8 @@ def grid_section(done: Done, grid: Grid) -> Section:
 def _frames(done: Done, grid: Grid, rows: list[Any]) -> dict[str, polars.DataFrame]:
     import polars
 
-    played = [(cell, done[cell]) for cell in grid_cells(grid) if isinstance(cell, Play)]
+    unique = {cell.key: cell for cell in grid_cells(grid)}
+    played = [(cell, done[cell]) for cell in unique.values()]
     wrong = polars.col("forecaster").str.starts_with("ticketqpmd")
     changes = {"bound": None, "ratio": None, "verdict": "no bound", "bound_reason": "no theorem covers this variant"}
     cells = cell_frame(played).with_columns(
@@ -674,6 +677,6 @@ def _grid(full: bool) -> Grid:
 PART = Part(
     "beyond",
     "Beyond the paper",
-    lambda full: grid_cells(_grid(full)),
+    lambda full: list[Cell](grid_cells(_grid(full))),
     lambda done, full: grid_section(done, _grid(full)),
 )

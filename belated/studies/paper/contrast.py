@@ -312,7 +312,7 @@ def price_panel(results: Table, base: str) -> Drawing:
     axes.set_yscale("symlog", linthresh=1.0)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,g}")
-    figures.legend(axes, loc="upper right")
+    figures.legend(axes, ncols=4, columnspacing=1.0, loc="upper center", bbox_to_anchor=(0.45, -0.17))
     caption = (
         "Regret above that without delay, for each round of delay, with 95% bands. What adds stays below a constant "
         "(dashed). What multiplies costs a large part of the whole regret without delay, and less only as BOLD's "

@@ -109,7 +109,7 @@ class Usage:
     peak: int  #: G*
     peaks: int  #: the sum of G*_i
     queued: int  #: feedback in QPM-D's queues, the most that was seen
-    times: tuple[float, ...]  #: seconds a decision, one for each repeat
+    times: tuple[float, ...]  #: seconds of processor time a decision, one for each repeat
 
     @property
     def best(self) -> float:
@@ -143,7 +143,7 @@ class Bench:
         self._workspace = Workspace(self._setting, self._tables)
 
     def run(self, turn: int) -> float:
-        """Play a replication and return the seconds of processor time it took. The first is not for timing: it looks at queues."""
+        """Play a replication; return the processor time it took. The first is not for timing: it looks at queues."""
         if turn == 0 and self.name == "QPM-D":
             return self._watched()
         began = time.thread_time()
@@ -191,9 +191,9 @@ def cost_section(done: Done, cell: Cost) -> Section:
         Drawing(
             "cost-time",
             _time_panel(used, cell, unit),
-            f"Processor time a decision, the simulated world included; 1 is Delayed-UCB1 at delay {cell.delays[0]}. The best of "
-            f"{cell.repeats} runs in turn on one core; bars reach to the slowest. At the longest delay nothing comes "
-            f"in the first {max(cell.delays) / cell.rounds:.0%} of the rounds.",
+            "Processor time a decision, the simulated world included; 1 is Delayed-UCB1 at delay "
+            f"{cell.delays[0]}. The best of {cell.repeats} runs in turn on one core; bars reach to the slowest. At the "
+            f"longest delay nothing comes in the first {max(cell.delays) / cell.rounds:.0%} of the rounds.",
         ),
         Rows(HEADER, [_row(usage, unit) for usage in used.values()], "All measurements.", folded=True),
     ]

@@ -43,7 +43,7 @@ class Grid:
     means: tuple[int, ...] = (3, 30, 300)
     #: Replications for each number of rounds.
     horizons: Mapping[int, int] = field(
-        default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 12, 10**7: 4}
+        default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 8, 10**7: 4}
     )
     law_means: tuple[int, ...] = (3, 30)
     law_rounds: int = 300
@@ -142,21 +142,45 @@ def _poisson_tail(mean: float, k: Floats) -> Any:
     return gammainc(k, mean)  # P(tau >= k) = P(Gamma(k) <= mean)
 
 
+@dataclass(frozen=True)
+class Sample:
+    """G after some rounds, once a replication, beside its exact law."""
+
+    seen: Any
+    exact: Floats
+
+    @property
+    def p_value(self) -> float:
+        return fits_law(self.seen, self.exact)
+
+    @property
+    def exact_mean(self) -> float:
+        return float(self.exact @ np.arange(len(self.exact)))
+
+
+def samples(done: Done, grid: Grid) -> dict[tuple[str, int], Sample]:
+    """By law and mean."""
+    return {
+        (name, mean): Sample(done[cell].outstanding, poisson_binomial(tails(laws(mean)[name], grid.law_rounds)))
+        for (name, mean), cell in law_cells(grid).items()
+    }
+
+
 def section_of(done: Done, grid: Grid) -> Section:
     lemma = lemma_cells(grid)
     verdicts: Verdicts = {key: _verdict(done[cell], *key[1:], family=len(lemma)) for key, cell in lemma.items()}
+    sampled = samples(done, grid)
     blocks = [
         *_opening(),
         *_lemma_blocks(done, grid, verdicts),
-        *_law_blocks(done, grid),
+        *_law_blocks(sampled, grid),
         *_batch_blocks(done, grid),
         *_lossy_blocks(done, grid),
     ]
-    played = [(cell, done[cell]) for cell in lemma.values()]
     frames = {
         "peak-cells": _frame(lemma, verdicts),
-        "peak-replications": replication_frame(played),
-        "peak-law": replication_frame([(cell, done[cell]) for cell in law_cells(grid).values()]),
+        "peak-replications": replication_frame([(cell, done[cell]) for cell in lemma.values()]),
+        "peak-law": _law_frame(sampled),
     }
     return Section(PART.name, PART.title, blocks, frames)
 
@@ -271,19 +295,16 @@ def _ratio_panel(done: Done, grid: Grid, mean: int) -> Any:
     return figure
 
 
-def _law_blocks(done: Done, grid: Grid) -> list[Block]:
-    cells = law_cells(grid)
-    exact = {key: poisson_binomial(tails(laws(key[1])[key[0]], grid.law_rounds)) for key in cells}
-    seen = {key: done[cell].outstanding for key, cell in cells.items()}
-    single = [fits_law(seen[key], exact[key]) for key in cells]
+def _law_blocks(sampled: dict[tuple[str, int], Sample], grid: Grid) -> list[Block]:
+    single = [sample.p_value for sample in sampled.values()]
     together = corrected(single)
     matching = [p >= 1 - LEVEL for p in together]
     rows = [
-        [*key, float(seen[key].mean()), float(exact[key] @ np.arange(len(exact[key]))), alone, p, _match(fine)]
-        for key, alone, p, fine in zip(cells, single, together, matching, strict=True)
+        [*key, float(sample.seen.mean()), sample.exact_mean, alone, p, _match(fine)]
+        for (key, sample), alone, p, fine in zip(sampled.items(), single, together, matching, strict=True)
     ]
     header = ("delays", "E τ", "mean of G", "exact", "p", "p, all tests together", "")
-    shown = [(name, grid.law_means[-1]) for name in ("uniform", "geometric", "Pareto")]
+    shown = [(name, grid.law_means[-1]) for name in ("geometric", "Pareto")]
     return [
         Text(
             "<h3>The exact law of G</h3><p>Beneath the lemma lies more: G<sub>t</sub> is a sum of independent "
@@ -300,7 +321,7 @@ def _law_blocks(done: Done, grid: Grid) -> list[Block]:
         *(
             Drawing(
                 f"peak-law-{name.lower()}",
-                _law_panel(f"{name}, E τ = {mean}", seen[name, mean], exact[name, mean]),
+                _law_panel(f"{name}, E τ = {mean}", sampled[name, mean]),
                 f"{name} delays: simulated frequencies (bars) and the exact law (dots).",
             )
             for name, mean in shown
@@ -313,12 +334,12 @@ def _match(fine: bool) -> str:
     return "matches" if fine else "fails"
 
 
-def _law_panel(title: str, seen: Any, exact: Floats) -> Any:
-    frequency = np.bincount(seen) / len(seen)
-    likely = np.flatnonzero(exact > 1e-5)
+def _law_panel(title: str, sample: Sample) -> Any:
+    frequency = np.bincount(sample.seen) / len(sample.seen)
+    likely = np.flatnonzero(sample.exact > 1e-5)
     figure, axes = figures.panel(f"outstanding feedback, {title}", "G", "probability")
     axes.bar(np.arange(len(frequency)), frequency, color=figures.COLORS[5], width=0.9, label="simulated")
-    axes.plot(likely, exact[likely], color="black", marker=".", linestyle="none", label="exact")
+    axes.plot(likely, sample.exact[likely], color="black", marker=".", linestyle="none", label="exact")
     axes.set_xlim(likely[0] - 1, likely[-1] + 1)
     figures.legend(axes)
     return figure
@@ -401,6 +422,24 @@ def _frame(cells: dict[tuple[str, int, int], Play], verdicts: Verdicts) -> Any:
         for (name, mean, n), v in verdicts.items()
     ]
     return polars.DataFrame(rows)
+
+
+def _law_frame(sampled: dict[tuple[str, int], Sample]) -> Any:
+    """How often each G was seen, and its exact probability."""
+    import polars
+
+    parts = []
+    for (name, mean), sample in sampled.items():
+        size = max(len(sample.exact), int(sample.seen.max()) + 1)
+        columns = {
+            "delays": [name] * size,
+            "mean_delay": [mean] * size,
+            "outstanding": np.arange(size),
+            "count": np.bincount(sample.seen, minlength=size),
+            "probability": np.pad(sample.exact, (0, size - len(sample.exact))),
+        }
+        parts.append(polars.DataFrame(columns))
+    return polars.concat(parts)
 
 
 PART = Part(

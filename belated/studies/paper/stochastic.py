@@ -218,7 +218,7 @@ def _additive_blocks(done: Done, grid: Grid, exact: Verdicts) -> list[Block]:
             "stochastic-long",
             _long_panel(done, grid),
             f"Extra regret along the way (geometric delays, mean {grid.long_delay}) and the penalty at the horizon "
-            "(dashed). It is paid early; what comes later is noise of two long runs.",
+            "(dashed): an additive penalty does not grow with the rounds.",
         ),
     ]
 
@@ -243,7 +243,8 @@ def _long_panel(done: Done, grid: Grid) -> Any:
         result = done[cell]
         figures.band(axes, result.checkpoints, result.regret - done[base].regret, at, name)
         figures.line(axes, result.checkpoints[[0, -1]], [penalty(result).mean()] * 2, at)
-    figures.legend(axes, loc="upper left")
+    axes.set_ylim(top=1.5 * max(penalty(done[cell]).mean() for cell, _ in long_cells(grid).values()))
+    figures.legend(axes, loc="upper left", ncols=2)
     return figure
 
 
@@ -297,13 +298,7 @@ def _slope_blocks(done: Done, grid: Grid) -> list[Block]:
     steep = max(fits, key=lambda key: fits[key].slope)
     flat = min(fits, key=lambda key: fits[key].slope)
     return [
-        Text(
-            "<h3>The price of a round of delay</h3><p>With constant delays QPM-D holds a new action until its first "
-            "feedback comes, and pays nearly all that the theorem allows once the delay is longer than the learner "
-            "would play the action anyway. Played on what was observed, the same learner goes round the actions "
-            "meanwhile and pays less. Random delays cost both far less than their mean: the first feedback of an "
-            "action comes early, so that few feedbacks of bad actions are ever outstanding.</p>"
-        ),
+        _price(done, grid),
         Finding(
             "Regret grows by less than Σ Δ<sub>i</sub> for each round of mean delay (slope of a fitted line).",
             "shown" if max(fit.high for fit in fits.values()) <= total else "unclear",
@@ -326,6 +321,23 @@ def _slope_blocks(done: Done, grid: Grid) -> list[Block]:
     ]
 
 
+def _price(done: Done, grid: Grid) -> Text:
+    """What the longest delays cost each forecaster."""
+    cells, longest = delay_cells(grid), max(grid.delays)
+    items = []
+    for player, learner in {**queued(grid), **direct(grid)}.items():
+        base = done[base_cells(grid)[learner]]
+        added = [f"{number(extra(done[cells[player, law, longest]], base).mean())} ({law})" for law in laws(1)]
+        items.append(f"<li>{escape(player)}: {', '.join(added)}</li>")
+    return Text(
+        "<h3>The price of a round of delay</h3><p>With constant delays QPM-D holds a new action until its first "
+        "feedback comes: all of that is lost once the delay is longer than the learner would have played the action "
+        "anyway. On what was observed, the same learner goes round the actions meanwhile. Of random delays with the "
+        "same mean some are short, so the first feedback of an action comes early, and few feedbacks of bad actions "
+        f"are ever outstanding. Extra regret at mean delay {longest:,}:</p><ul>{''.join(items)}</ul>"
+    )
+
+
 def _slope(done: Done, grid: Grid, name: str, law: str) -> Fit:
     base = base_cells(grid)[{**queued(grid), **direct(grid)}[name]]
     cells = [base, *(delay_cells(grid)[name, law, mean] for mean in grid.delays)]
@@ -336,14 +348,15 @@ def _slope(done: Done, grid: Grid, name: str, law: str) -> Fit:
 
 def _regret_panel(done: Done, grid: Grid, learner: str) -> Any:
     cells, base = delay_cells(grid), done[base_cells(grid)[learner]]
-    figure, axes = figures.panel(f"regret at the horizon, {learner}", "mean delay", "regret")
+    figure, axes = figures.panel(f"regret at the horizon, {learner}", "mean delay", "regret", yscale="log")
     axes.axhline(base.mean_regret, color="black", linewidth=0.8, linestyle="--", label="no delay")
     for at, law in enumerate(laws(1)):
         for player, style in ((f"QPM-D({learner})", "-"), (f"Delayed-{learner}", ":")):
             own = [done[cells[player, law, mean]].regret[:, -1] for mean in grid.delays]
             label = f"{player}, {law}"
             figures.means(axes, [0, *grid.delays], [base.regret[:, -1], *own], at, label, linestyle=style)
-    axes.set_ylim(bottom=0)
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set_xlim(left=-1)
     figures.legend(axes, loc="upper left")
     return figure
 
