@@ -9,6 +9,9 @@ import belated as bl
 from belated.studies.cells import Play
 from belated.studies.page import ORDER, Page
 from belated.studies.paper import beyond, cost
+from belated.studies.paper.beyond import lossy, shared
+from belated.studies.paper.beyond.instance import instance_plays
+from belated.studies.paper.beyond.probability import probability_plays
 from belated.studies.run import run_cells
 from belated.studies.stats import mean_interval
 from belated.studies.store import Store
@@ -75,9 +78,9 @@ def test_no_bound_is_given_where_no_theorem_applies(section):
 def test_the_two_that_are_compared_met_the_same_draws():
     cells = beyond.grid_cells(TINY)
     assert len({cell.seed for cell in cells}) == 1
-    for (*key, choice), cell in beyond.instance_cells(TINY).items():
+    for (*key, choice), cell in instance_plays(TINY).items():
         if choice == "lowest":
-            other = beyond.instance_cells(TINY)[*key, "random"]
+            other = instance_plays(TINY)[*key, "random"]
             assert (cell.game, cell.delays, cell.rounds) == (other.game, other.delays, other.rounds)
             assert cell.forecaster.learner == other.forecaster.learner
 
@@ -93,50 +96,50 @@ def test_the_long_version_is_longer():
 
 
 def test_bold_against_itself_has_no_less_regret(finished):
-    cells = beyond.instance_cells(TINY)
+    cells = instance_plays(TINY)
     one = finished[cells["Exp3", "geometric", 8, "lowest"]]
-    itself = beyond.pair("itself", one, one)
+    itself = shared.pair("itself", one, one)
     assert itself.word == "unclear"
     assert itself.times.mean == 1.0
-    assert beyond.together("less", [itself]).word == "unclear"
+    assert shared.together("less", [itself]).word == "unclear"
 
 
 def test_bold_against_itself_with_other_draws_has_no_less_regret():
-    law, game = bl.delays.Geometric(mean=8), bl.games.Bernoulli(beyond.MEANS)
+    law, game = bl.delays.Geometric(mean=8), bl.games.Bernoulli(shared.MEANS)
     words = []
     for seed in range(0, 20, 2):
         a, b = (
             Play(bl.BOLD(bl.Exp3(5)), game, law, 500, 20, seed=s).play(lambda done, total: None)
             for s in (seed, seed + 1)
         )
-        words.append(beyond.pair("twin", a, b).word)
+        words.append(shared.pair("twin", a, b).word)
     assert words.count("holds") <= 1
 
 
 def test_a_statement_the_wrong_way_round_fails(finished):
-    cells = beyond.probability_cells(TINY)
+    cells = probability_plays(TINY)
     query, ticket = (finished[cells["constant", 40, whose]] for whose in ("query", "ticket"))
-    assert beyond.pair("right", query, ticket).word == "holds"
-    assert beyond.pair("wrong", ticket, query).word == "fails"
+    assert shared.pair("right", query, ticket).word == "holds"
+    assert shared.pair("wrong", ticket, query).word == "fails"
 
 
 def test_one_that_is_not_the_same_play_fails(finished):
-    cells = beyond.probability_cells(TINY)
+    cells = probability_plays(TINY)
     query, ticket = (finished[cells["constant", 40, whose]] for whose in ("query", "ticket"))
-    assert not beyond.same_play(query, ticket)
-    assert beyond.exactly("same", [True, beyond.same_play(query, ticket)]).word == "fails"
+    assert not shared.same_play(query, ticket)
+    assert shared.exactly("same", [True, shared.same_play(query, ticket)]).word == "fails"
 
 
 def test_a_wrong_count_of_open_tickets_fails(finished, monkeypatch):
-    right = beyond.expected_open
-    monkeypatch.setattr(beyond, "expected_open", lambda *given: right(*given) + 12.0)
-    assert beyond._open_finding(finished, TINY).word == "fails"
+    right = lossy.expected_open
+    monkeypatch.setattr(lossy, "expected_open", lambda *given: right(*given) + 12.0)
+    assert lossy.open_finding(finished, TINY).word == "fails"
 
 
 def test_the_worst_word_counts():
-    good, unclear = (beyond.Pairing("w", 1.0, 1.0, beyond.Interval(1.2, low, 1.4)) for low in (1.1, 0.9))
-    assert beyond.together("s", [good, good]).word == "holds"
-    assert beyond.together("s", [good, unclear]).word == "unclear"
+    good, unclear = (shared.Pairing("w", 1.0, 1.0, shared.Interval(1.2, low, 1.4)) for low in (1.1, 0.9))
+    assert shared.together("s", [good, good]).word == "holds"
+    assert shared.together("s", [good, unclear]).word == "unclear"
 
 
 # --- the interval of a ratio ---
@@ -148,7 +151,7 @@ def test_the_ratio_s_interval_contains_one_just_if_the_difference_s_contains_zer
     for shift in np.linspace(-1.5, 1.5, 61):
         base = draws.normal(20, 3, 15)
         other = base + shift + draws.normal(0, 1.5, 15)
-        ratio = beyond.ratio_interval(other, base)
+        ratio = shared.ratio_interval(other, base)
         agrees = ratio.contains(1.0)
         assert agrees == mean_interval(other - base).contains(0.0)
         both.add(agrees)
@@ -161,17 +164,17 @@ def test_the_ratio_s_interval_covers_as_often_as_it_says():
     for _ in range(600):
         base = draws.normal(10, 2, 12)
         other = 1.3 * base + draws.normal(0, 2, 12)
-        covered += beyond.ratio_interval(other, base, level=0.9).contains(1.3)
+        covered += shared.ratio_interval(other, base, level=0.9).contains(1.3)
     assert 0.86 < covered / 600 < 0.94
 
 
 def test_a_ratio_to_what_may_be_zero_says_nothing():
     draws = np.random.default_rng(5)
     for below in (0.2, -10.0):
-        interval = beyond.ratio_interval(draws.normal(10, 1, 20), draws.normal(below, 1, 20))
+        interval = shared.ratio_interval(draws.normal(10, 1, 20), draws.normal(below, 1, 20))
         assert (interval.low, interval.high) == (-np.inf, np.inf)
-    assert beyond.ratio_interval([1.0], [2.0]).low == -np.inf
-    assert beyond.Pairing("w", 0.0, 10.0, interval).word == "unclear"
+    assert shared.ratio_interval([1.0], [2.0]).low == -np.inf
+    assert shared.Pairing("w", 0.0, 10.0, interval).word == "unclear"
 
 
 # --- cost ---

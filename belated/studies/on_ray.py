@@ -60,8 +60,8 @@ class OnRay:
             compute(cell, store, state, threading.Lock(), lambda done, total: watch(state))
         shared = [c for c in cells if not c.exclusive]
         if shared:
-            with connected(ray, address):
-                Flight(ray, store, state, watch).run(shared)
+            with connected(ray, address) as ours:
+                Flight(ray, store, state, watch, ours).run(shared)
 
 
 def load() -> Any:
@@ -89,10 +89,10 @@ def reach(address: str, patience: float) -> None:
 
 
 @contextmanager
-def connected(ray: Any, address: str) -> Iterator[None]:
-    """A connection to the cluster, for a while; a local one is started and stopped."""
+def connected(ray: Any, address: str) -> Iterator[bool]:
+    """A connection to the cluster; True when it is ours, and ends with the run (and a local cluster with it)."""
     if ray.is_initialized():
-        yield
+        yield False
         return
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
@@ -103,7 +103,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
             ray.init(address=address, **options)
         except Exception as error:
             raise InvalidArgument(f"the Ray cluster {address!r} cannot be used: {first_line(error)}") from error
-        yield
+        yield True
     finally:
         ray.shutdown()
 
@@ -116,6 +116,7 @@ class Flight:
     store: Store
     state: State
     watch: Watch
+    ours: bool  #: whether the connection ends with the run, and with it whatever still runs on the cluster
     cores: int = 1
     looked: float = -LOOK
     sent: dict[Any, Cell] = field(default_factory=dict)
@@ -130,9 +131,9 @@ class Flight:
                 for ref in self._back():
                     self._land(ref)
         finally:
-            for ref in self.sent:
-                self.ray.cancel(ref, force=True)
-            self.state.running.clear()
+            if not self.ours:
+                self._cancel()
+            self.state.running = {}
 
     def _task(self) -> Any:
         """What runs on a worker: tried again when the worker dies, not when the cell fails."""
@@ -160,6 +161,12 @@ class Flight:
         if self.ray.wait(refs, num_returns=1, timeout=PAUSE)[0]:
             return list(self.ray.wait(refs, num_returns=len(refs), timeout=0)[0])
         return []
+
+    def _cancel(self) -> None:
+        # Not those that are back: Ray can crash when it is asked to cancel what has just finished.
+        if self.sent:
+            for ref in self.ray.wait(list(self.sent), num_returns=len(self.sent), timeout=0)[1]:
+                self.ray.cancel(ref)
 
     def _land(self, ref: Any) -> None:
         """Keep a cell that came back and count it, or note why it cannot be."""

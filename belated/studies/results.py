@@ -224,11 +224,13 @@ def compare(
             use_pairs = same if paired is None else paired
             a, b = result.regret[:, -1], met.regret[:, -1]
             low, high = _difference(a, b, use_pairs, level)
-            shared = {name: own[name] for name in LABELS if own[name] == theirs[name]}
-            split = {name: f"{own[name]} | {theirs[name]}" for name in LABELS if own[name] != theirs[name]}
+            said = {
+                name: str(own[name]) if own[name] == theirs[name] else f"{own[name]} | {theirs[name]}"
+                for name in LABELS
+            }
             rows.append(
                 {
-                    **{name: str(value) for name, value in {**shared, **split}.items()},
+                    **said,
                     "regret": float(a.mean()),
                     "other": float(b.mean()),
                     "difference": float(a.mean() - b.mean()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from belated import catalog
 from belated.delays import Constant
 from belated.engine.mailbox import entry_dtype
 from belated.engine.play import checkpoints_of, gather
-from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables, Workspace
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
@@ -36,6 +35,8 @@ PLAYERS: dict[str, Forecaster] = {"Delayed-UCB1": Direct(LEARNER), "QPM-D": QPMD
 STATE, ENTRY, MARK = state_dtype(LEARNER).itemsize, entry_dtype(1).itemsize, 8 / 32
 #: How often the queues of QPM-D are looked at in a run.
 LOOKS = 200
+#: What a cell keeps beside times, players by number; in the order of the fields of `Usage`.
+COUNTS = ("player", "delay", "instances", "peak", "peaks", "queued")
 SEED = 7
 
 
@@ -78,25 +79,13 @@ class Cost(Cell):
             if turn:
                 times[bench, turn - 1] = seconds
             tell(count * self.rounds, self.decisions)
-        results = [bench.result() for bench in benches]
-        columns = {
-            "player": np.array([list(PLAYERS).index(bench.name) for bench in benches]),
-            "delay": np.array([bench.delay for bench in benches]),
-            "instances": np.array([int(r.instances.max()) for r in results]),
-            "peak": np.array([int(r.peak.max()) for r in results]),
-            "peaks": np.array([int(r.peaks.sum(axis=1).max()) for r in results]),
-            "queued": np.array([bench.queued for bench in benches]),
-            "times": times / self.rounds,
-        }
-        return Table(columns)
+        counts = np.array([bench.counts() for bench in benches])
+        return Table({name: counts[:, at] for at, name in enumerate(COUNTS)} | {"times": times / self.rounds})
 
-    def read(self, table: Table) -> dict[tuple[str, int], Usage]:
-        found = {}
-        for row in range(len(table.columns["player"])):
-            name = list(PLAYERS)[int(table.columns["player"][row])]
-            counts = {key: int(table.columns[key][row]) for key in ("delay", "instances", "peak", "peaks", "queued")}
-            found[name, counts["delay"]] = Usage(name, **counts, times=tuple(table.columns["times"][row].tolist()))
-        return found
+    def read(self, table: Table) -> Used:
+        names, columns = list(PLAYERS), [table.columns[name].tolist() for name in (*COUNTS, "times")]
+        found = [Usage(names[at], tuple(times), *counts) for at, *counts, times in zip(*columns, strict=True)]
+        return {(usage.name, usage.delay): usage for usage in found}
 
 
 @dataclass(frozen=True)
@@ -104,12 +93,12 @@ class Usage:
     """What one player used under one delay."""
 
     name: str
+    times: tuple[float, ...]  #: seconds of processor time a decision, one for each repeat
     delay: int
     instances: int  #: M
     peak: int  #: G*
     peaks: int  #: the sum of G*_i
     queued: int  #: feedback in QPM-D's queues, the most that was seen
-    times: tuple[float, ...]  #: seconds of processor time a decision, one for each repeat
 
     @property
     def best(self) -> float:
@@ -130,6 +119,9 @@ class Usage:
     def in_flight(self) -> int:
         """Bytes of feedback on its way, which exists whoever plays."""
         return self.peak * ENTRY
+
+
+Used = dict[tuple[str, int], Usage]
 
 
 class Bench:
@@ -166,18 +158,22 @@ class Bench:
         workspace._budget = usual
         return 0.0
 
-    def result(self) -> Result:
-        return gather(self._setting, self._tables, 0.0)
+    def counts(self) -> list[int]:
+        """The values of COUNTS."""
+        found = gather(self._setting, self._tables, 0.0)
+        most = [int(each.max()) for each in (found.instances, found.peak, found.peaks.sum(axis=1))]
+        return [list(PLAYERS).index(self.name), self.delay, *most, self.queued]
 
 
 SHORT = Cost(delays=(1, 10, 100, 1000, 10_000, 100_000), rounds=400_000, repeats=5)
-LONG = Cost(delays=(1, 10, 100, 1000, 10_000, 100_000), rounds=2_000_000, repeats=9)
+LONG = replace(SHORT, rounds=2_000_000, repeats=9)
 
 
 def cost_section(done: Done, cell: Cost) -> Section:
     """The section of a measurement."""
-    used: dict[tuple[str, int], Usage] = done[cell]
+    used: Used = done[cell]
     unit = used["Delayed-UCB1", cell.delays[0]].best
+    rows = [_row(usage, unit) for usage in used.values()]
     blocks: list[Block] = [
         Text(
             "The paper remarks that both of its black-box methods need much memory when delays are large, and that the "
@@ -195,32 +191,27 @@ def cost_section(done: Done, cell: Cost) -> Section:
             f"{cell.delays[0]}. The best of {cell.repeats} runs in turn on one core; bars reach to the slowest. At the "
             f"longest delay nothing comes in the first {max(cell.delays) / cell.rounds:.0%} of the rounds.",
         ),
-        Rows(HEADER, [_row(usage, unit) for usage in used.values()], "All measurements.", folded=True),
+        Rows(tuple(rows[0]), [list(row.values()) for row in rows], "All measurements.", folded=True),
     ]
     return Section(PART.name, PART.title, blocks, {"cost": _frame(used, unit)})
 
 
-HEADER = (
-    "player",
-    "delay",
-    "instances",
-    "G*",
-    "most queued",
-    "bytes of states",
-    "bytes of queues",
-    "bytes kept",
-    "bytes on their way",
-    "time (relative)",
-)
+def _row(usage: Usage, unit: float) -> dict[str, Any]:
+    return {
+        "player": usage.name,
+        "delay": usage.delay,
+        "instances": usage.instances,
+        "G*": usage.peak,
+        "most queued": usage.queued,
+        "bytes of states": usage.states,
+        "bytes of queues": usage.queued * ENTRY,
+        "bytes kept": usage.kept,
+        "bytes on their way": usage.in_flight,
+        "time (relative)": usage.best / unit,
+    }
 
 
-def _row(usage: Usage, unit: float) -> list[Any]:
-    waiting = usage.queued * ENTRY
-    counts = [usage.name, usage.delay, usage.instances, usage.peak, usage.queued]
-    return [*counts, usage.states, waiting, usage.kept, usage.in_flight, usage.best / unit]
-
-
-def _findings(used: dict[tuple[str, int], Usage], cell: Cost) -> list[Finding]:
+def _findings(used: Used, cell: Cost) -> list[Finding]:
     bold, queue, white = ([used[name, d] for d in cell.delays] for name in ("BOLD", "QPM-D", "Delayed-UCB1"))
     return [
         _exactly(
@@ -254,7 +245,7 @@ def _exactly(statement: str, truths: list[bool], note: str = "", word: str = "ma
     return Finding(statement, word if all(truths) else "fails", f"{detail}; {note}" if note else detail)
 
 
-def _times(used: dict[tuple[str, int], Usage], cell: Cost) -> str:
+def _times(used: Used, cell: Cost) -> str:
     unit = used["Delayed-UCB1", cell.delays[0]].best
     spans = []
     for name in PLAYERS:
@@ -263,13 +254,13 @@ def _times(used: dict[tuple[str, int], Usage], cell: Cost) -> str:
     return "; ".join(spans) + "; measured on one machine in one run"
 
 
-def _lines(axes: Any, used: dict[tuple[str, int], Usage], cell: Cost, value: Callable[[Usage], float]) -> None:
+def _lines(axes: Any, used: Used, cell: Cost, value: Callable[[Usage], float]) -> None:
     for at, name in enumerate(PLAYERS):
         shown = [value(used[name, d]) for d in cell.delays]
         axes.plot(cell.delays, shown, color=figures.COLORS[at], marker=figures.MARKERS[at], label=name)
 
 
-def _memory_panel(used: dict[tuple[str, int], Usage], cell: Cost) -> Any:
+def _memory_panel(used: Used, cell: Cost) -> Any:
     figure, axes = figures.panel("memory", "constant delay", "bytes", xscale="log", yscale="log")
     _lines(axes, used, cell, lambda usage: usage.kept)
     flying = [used["Delayed-UCB1", d].in_flight for d in cell.delays]
@@ -278,7 +269,7 @@ def _memory_panel(used: dict[tuple[str, int], Usage], cell: Cost) -> Any:
     return figure
 
 
-def _time_panel(used: dict[tuple[str, int], Usage], cell: Cost, unit: float) -> Any:
+def _time_panel(used: Used, cell: Cost, unit: float) -> Any:
     figure, axes = figures.panel("time a decision", "constant delay", "relative time", xscale="log")
     _lines(axes, used, cell, lambda usage: usage.best / unit)
     for at, name in enumerate(PLAYERS):
@@ -290,7 +281,7 @@ def _time_panel(used: dict[tuple[str, int], Usage], cell: Cost, unit: float) -> 
     return figure
 
 
-def _frame(used: dict[tuple[str, int], Usage], unit: float) -> polars.DataFrame:
+def _frame(used: Used, unit: float) -> polars.DataFrame:
     import polars
 
     rows = [

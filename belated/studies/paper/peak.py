@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,6 @@ SEED = 2013
 BLACK, GEOMETRIC = 6, 2  #: numbers of colours
 
 Verdicts = dict[tuple[str, int, int], Verdict]
-BLACK, GEOMETRIC = 6, 2  #: numbers of colours
-
-Verdicts = dict[tuple[str, int, int], Verdict]
 
 
 @dataclass(frozen=True)
@@ -54,17 +51,17 @@ class Grid:
     lossy_rounds: tuple[int, ...] = (10_000, 20_000, 40_000, 80_000)
     lossy_replications: int = 60
 
-    def larger(self, times: int) -> Grid:
-        """The same with so many times the replications."""
-        return Grid(
-            horizons={n: times * count for n, count in self.horizons.items()},
-            law_replications=times * self.law_replications,
-            lossy_replications=times * self.lossy_replications,
-        )
-
 
 def grid(full: bool) -> Grid:
-    return Grid().larger(10) if full else Grid()
+    short = Grid()
+    if not full:
+        return short
+    return replace(
+        short,
+        horizons={n: 10 * count for n, count in short.horizons.items()},
+        law_replications=2 * short.law_replications,
+        lossy_replications=10 * short.lossy_replications,
+    )
 
 
 def laws(mean: int) -> dict[str, Law]:
@@ -303,7 +300,7 @@ def _law_blocks(sampled: dict[tuple[str, int], Sample], grid: Grid) -> list[Bloc
         [*key, float(sample.seen.mean()), sample.exact_mean, alone, p, _match(fine)]
         for (key, sample), alone, p, fine in zip(sampled.items(), single, together, matching, strict=True)
     ]
-    header = ("delays", "E τ", "mean of G", "exact", "p", "p, all tests together", "")
+    header = ("delays", "E τ", "mean of G", "exact", "p", "p, all tests together", "verdict")
     shown = [(name, grid.law_means[-1]) for name in ("geometric", "Pareto")]
     return [
         Text(

@@ -29,7 +29,7 @@ from belated.studies.stats import corrected, mean_interval, number
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 SEED = 2013
 #: A cell that has waited for so many rounds gives up.
-MOST_ROUNDS = 1 << 20
+MOST_ROUNDS = 1 << 15
 
 COLUMNS = ("first", "last", "count", "total")
 

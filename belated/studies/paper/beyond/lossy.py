@@ -1,0 +1,138 @@
+"""Feedback that never comes, with and without expiry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belated.delays import Constant, Lossy
+from belated.engine.verdict import LEVEL
+from belated.studies import figures
+from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.studies.paper.beyond.shared import (
+    ARMS,
+    BOLD_EXP3,
+    OTHERS,
+    PLAYERS,
+    Grid,
+    Pairing,
+    Plays,
+    draw_regrets,
+    exactly,
+    pair,
+    same_play,
+    ticks,
+    together,
+)
+from belated.studies.run import Done
+from belated.studies.stats import mean_interval, number
+
+
+def lossy_plays(grid: Grid) -> Plays:
+    """(player, p, expiry, horizon); only BOLD at all horizons."""
+    return {
+        (name, p, expiry, n): grid.play(player, ARMS, Lossy(Constant(grid.wait), p), rounds=n, expiry=expiry)
+        for name, player in PLAYERS.items()
+        for p in grid.losses
+        for expiry in (None, grid.expiry)
+        for n in (grid.horizons if name == BOLD_EXP3 else grid.horizons[-1:])
+    }
+
+
+def expected_open(grid: Grid, p: float, expiry: int | None, n: int) -> float:
+    """E G_{n+1} for n > expiry > wait: a lost ticket is open until it expires, any other for as long as it waits."""
+    return (1 - p) * grid.wait + p * (n if expiry is None else expiry)
+
+
+def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
+    n = grid.rounds
+    last = {key[:3]: done[play] for key, play in lossy_plays(grid).items() if key[3] == n}
+    pairings = [
+        pair(f"p = {p}", last[BOLD_EXP3, p, grid.expiry], last[BOLD_EXP3, p, None], len(grid.losses))
+        for p in grid.losses
+    ]
+    alike = [same_play(last[name, p, None], last[name, p, grid.expiry]) for name in OTHERS for p in grid.losses]
+    unexpired = [result for (_, _, expiry), result in last.items() if expiry is None]
+    return [
+        Text(
+            "<h3>Feedback that never comes</h3><p>Each feedback is lost with probability p; what is not lost takes "
+            f"{grid.wait} rounds. A ticket may expire: after {grid.expiry} rounds it is cancelled, its instance is "
+            "free again, and nothing is learned. No theorem of the paper speaks of cancelled tickets.</p>"
+        ),
+        Formula(
+            "E G<sub>n+1</sub> = p n + (1 - p) d without expiry, &nbsp; p e + (1 - p) d with expiry after e rounds"
+        ),
+        open_finding(done, grid),
+        together("Expiry gives BOLD less regret: its lost instances come back.", pairings),
+        exactly(
+            "QPM-D and Delayed-UCB1 play the same with expiry and without: they keep one instance, and learn from what "
+            "comes.",
+            alike,
+        ),
+        finding(
+            "Without expiry, where the theorems count lost feedback in G*, they hold.",
+            [result.judge(family=len(unexpired)) for result in unexpired],
+        ),
+        Drawing(
+            "beyond-lossy-instances",
+            _instances_panel(done, grid),
+            "BOLD(Exp3): instances, which are 1 + the peak of G, against the horizon; dashed: 1 + E G at the end.",
+        ),
+        Drawing(
+            "beyond-lossy-regret",
+            _regret_panel(last, grid),
+            f"Regret after {n:,} rounds against the share that is lost; 95% bands.",
+        ),
+        Rows(
+            ("player", "p", "expiry", "regret", "instances", "open at the end", "bound"),
+            [
+                [name, p, str(e or "none"), r.mean_regret, r.instances.mean(), r.outstanding.mean(), r.bound]
+                for (name, p, e), r in last.items()
+            ],
+            f"All players after {n:,} rounds.",
+            folded=True,
+        ),
+    ], pairings
+
+
+def open_finding(done: Done, grid: Grid) -> Finding:
+    """Whether as many tickets are open as expected."""
+    found = {key[1:]: done[play] for key, play in lossy_plays(grid).items() if key[0] == BOLD_EXP3}
+    inside = [
+        mean_interval(result.outstanding, family=len(found)).contains(expected_open(grid, *key))
+        for key, result in found.items()
+    ]
+    most = max(grid.losses)
+    never, expiring = (number(found[most, e, grid.rounds].instances.mean()) for e in (None, grid.expiry))
+    return Finding(
+        "Without expiry the open tickets, and with them BOLD's instances, grow like p n; with expiry they do not grow.",
+        "matches" if all(inside) else "fails",
+        f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, confidence {LEVEL:.0%} for all together; "
+        f"at p = {most} and {grid.rounds:,} rounds BOLD has {never} instances without expiry and {expiring} with it",
+    )
+
+
+def _instances_panel(done: Done, grid: Grid) -> Any:
+    figure, axes = figures.panel("BOLD(Exp3) under loss", "rounds", "instances", yscale="log")
+    plays = lossy_plays(grid)
+    for at, p in enumerate(grid.losses):
+        for expiry, name, style in ((None, "no expiry", "-"), (grid.expiry, f"expiry {grid.expiry}", ":")):
+            counts = [done[plays[BOLD_EXP3, p, expiry, n]].instances for n in grid.horizons]
+            figures.means(axes, grid.horizons, counts, at, f"p = {p}, {name}", linestyle=style)
+            expected = [1 + expected_open(grid, p, expiry, n) for n in grid.horizons]
+            figures.line(axes, grid.horizons, expected, at, color="black", linewidth=0.8)
+    ticks(axes, grid.horizons)
+    axes.set_ylim(top=10 * max(grid.losses) * grid.rounds)
+    figures.legend(axes, ncols=2)
+    return figure
+
+
+def _regret_panel(last: dict[Any, Any], grid: Grid) -> Any:
+    figure, axes = figures.panel("regret under loss", "share of feedback that is lost", "regret at the horizon")
+    shown = {"BOLD(Exp3), no expiry": (BOLD_EXP3, None), "BOLD(Exp3), expiry": (BOLD_EXP3, grid.expiry)}
+    shown |= {f"{name}, either": (name, None) for name in OTHERS}
+    lines = {label: [last[name, p, expiry] for p in grid.losses] for label, (name, expiry) in shown.items()}
+    draw_regrets(axes, grid.losses, lines)
+    ticks(axes, grid.losses)
+    axes.set_yscale("log")
+    figures.legend(axes)
+    return figure

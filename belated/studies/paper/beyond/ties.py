@@ -1,0 +1,102 @@
+"""How Delayed-UCB1 breaks ties: by fewest predictions, or by the lowest number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from belated.delays import Constant
+from belated.engine.verdict import LEVEL
+from belated.forecasters import Direct
+from belated.games import Bernoulli
+from belated.learners import UCB1
+from belated.studies import figures
+from belated.studies.page import Block, Drawing, Finding, Formula, Text
+from belated.studies.paper.beyond.shared import (
+    Grid,
+    Pairing,
+    Plays,
+    draw_regrets,
+    exactly,
+    pair,
+    paired,
+    pairing_rows,
+    together,
+)
+from belated.studies.run import Done
+from belated.studies.variants import LowestUCB1
+
+#: Two games of ten actions: means far apart, and close together.
+FAR = Bernoulli(tuple(np.linspace(0.1, 0.9, 10).round(2).tolist()))
+CLOSE = Bernoulli(tuple(np.linspace(0.25, 0.7, 10).round(2).tolist()))
+GAMES = {"0.1 to 0.9": FAR, "0.25 to 0.7": CLOSE}
+RULES = {"fewest predictions": UCB1(10), "lowest number": LowestUCB1(10)}
+
+
+def tie_plays(grid: Grid) -> Plays:
+    """(game, delay, rule)."""
+    return {
+        (name, wait, rule): grid.play(Direct(learner), game, Constant(wait))
+        for name, game in GAMES.items()
+        for wait in grid.waits
+        for rule, learner in RULES.items()
+    }
+
+
+def first_phase_plays(grid: Grid) -> Plays:
+    """(delay, rule): so many rounds as the first phase is said to take."""
+    rounds = {"fewest predictions": lambda wait: wait + 10, "lowest number": lambda wait: 10 * (wait + 1)}
+    return {
+        (wait, rule): grid.play(Direct(learner), FAR, Constant(wait), rounds=rounds[rule](wait), replications=2)
+        for wait in grid.waits
+        for rule, learner in RULES.items()
+    }
+
+
+def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
+    pairs = paired(done, tie_plays(grid), *RULES)
+    found = {key: pair(f"means {key[0]}, delay {key[1]:,}", *both, len(pairs)) for key, both in pairs.items()}
+    pairings = list(found.values())
+    last = max(grid.waits)
+    ends = [bool((done[play].observed.min(axis=1) == 1).all()) for play in first_phase_plays(grid).values()]
+    words = [p.word for (_, wait), p in found.items() if wait != last]
+    counts = f"less at {words.count('holds')}, more at {words.count('fails')}, unclear at {words.count('unclear')}"
+    return [
+        Text(
+            "<h3>How Delayed-UCB1 breaks ties</h3><p>Under delay many actions have no observation yet, all with an "
+            "infinite index. The paper does not say which of them to play. Here ties go to the action predicted fewest "
+            "times; the variant takes the lowest number, and so plays one action until its first feedback comes, then "
+            "the next. Ten Bernoulli arms with evenly spaced means, constant delays.</p>"
+        ),
+        Formula("all K actions are known after d + K rounds &nbsp; against &nbsp; K (d + 1) rounds"),
+        exactly("The first phase ends in just that round.", ends, "the last action has exactly one observation"),
+        together(
+            f"At the longest delay, {last:,}, ties by fewest predictions have less regret.",
+            [p for (_, wait), p in found.items() if wait == last],
+        ),
+        Finding(
+            "At shorter delays a longer first phase is not all lost: what it observes must be observed at some time.",
+            "shown",
+            f"regret with fewest predictions: {counts} of {len(words)} cells; confidence {LEVEL:.0%} for all together",
+        ),
+        *(
+            Drawing(
+                f"beyond-ties-{at}",
+                _panel(done, grid, name),
+                f"Delayed-UCB1, means {name}: regret at the horizon against the delay; 95% bands.",
+            )
+            for at, name in enumerate(GAMES, start=1)
+        ),
+        pairing_rows(pairings, *RULES),
+    ], pairings
+
+
+def _panel(done: Done, grid: Grid, name: str) -> Any:
+    figure, axes = figures.panel(f"ten arms, means {name}", "constant delay", "regret at the horizon")
+    plays = tie_plays(grid)
+    lines = {f"ties: {rule}": [done[plays[name, wait, rule]] for wait in grid.waits] for rule in RULES}
+    draw_regrets(axes, grid.waits, lines)
+    axes.set_ylim(bottom=0.0)
+    figures.legend(axes)
+    return figure
