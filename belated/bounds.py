@@ -266,21 +266,23 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     samples = (math.log(n) + 3 * math.log(math.log(n))) / divergence
     if mean == 0:
         return samples + fixed  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
-    least, slack = math.inf, np.geomspace(0.01, 5, 400)  # each eps gives a bound: a grid is on the safe side
-    for _ in range(3):
-        low, high = np.full_like(slack, mean), np.full_like(slack, target)
-        for _ in range(60):
-            middle = (low + high) / 2
-            below = _kl(middle, target) >= divergence / (1 + slack)
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        away = _kl(low, mean)
-        with np.errstate(divide="ignore"):
-            late = np.exp(-(1 + slack) * away / divergence * math.log(n)) / -np.expm1(-away)
-        values = (1 + slack) * samples + fixed + (peak + 1) * late
-        at = int(values.argmin())
-        least = min(least, float(values[at]))
-        slack = np.linspace(slack[max(at - 1, 0)], slack[min(at + 1, slack.size - 1)], 51)
-    return least
+    slack, away = _slacks(mean, target)
+    with np.errstate(divide="ignore"):
+        late = np.exp(-(1 + slack) * away / divergence * math.log(n)) / -np.expm1(-away)
+    return float(((1 + slack) * samples + fixed + (peak + 1) * late).min())
+
+
+@cache
+def _slacks(mean: float, target: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values of eps, and d(r, mu_i) for each; any eps gives a bound, so a grid is on the safe side."""
+    slack = np.geomspace(0.01, 5, 4000)
+    divergence = float(_kl(mean, target))
+    low, high = np.full_like(slack, mean), np.full_like(slack, target)
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = _kl(middle, target) >= divergence / (1 + slack)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return slack, _kl(low, mean)
 
 
 @cache

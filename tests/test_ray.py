@@ -27,17 +27,7 @@ from belated.studies.on_ray import OnRay
 from belated.studies.run import CellsFailed, Local, run_cells
 from belated.studies.store import Store
 
-# What Ray leaves open when it stops, and what it says about its own future, is no fault of ours.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-    pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
-]
-
 MEMORY = 100 * 2**20
-#: A dead node is noticed within seconds.
-WATCHFUL = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +82,7 @@ def ours():
     cluster = Cluster()
     try:
         size = {"num_cpus": 1, "object_store_memory": MEMORY}
-        cluster.add_node(**size, include_dashboard=False, temp_dir=folder, _system_config=WATCHFUL)
+        cluster.add_node(**size, include_dashboard=False, temp_dir=folder)
         second = cluster.add_node(**size)
         yield Ours(cluster.address, second.all_processes["raylet"][0].process.pid)
     finally:
@@ -130,13 +120,14 @@ def wait_for(happened, seconds=60):
     return happened()
 
 
-def some_cells(notes, rounds=300_000, make=Noted):
-    """Fourteen cells, of two learners, three forecasters and several laws."""
+def some_cells(notes, rounds=800_000, make=Noted):
+    """Fourteen cells, of two learners, three forecasters and several laws; the last is large."""
     game = bl.games.Bernoulli([0.2, 0.5, 0.9])
     laws = [bl.delays.Constant(100), bl.delays.Geometric(mean=50), bl.delays.Pareto(mean=50, alpha=1.5)]
     who = [bl.BOLD(bl.Exp3(actions=3)), bl.QPMD(bl.UCB1(actions=3)), bl.Direct(bl.UCB1(actions=3))]
     grid = [(f, law, rounds + 1000 * i, 4) for i, law in enumerate(laws) for f in who]
-    grid += [(who[1], laws[0], rounds // 10, n) for n in range(1, 6)]
+    grid += [(who[1], laws[0], rounds // 10, n) for n in range(1, 5)]
+    grid += [(who[1], laws[0], rounds // 100, 400)]
     return [make(f, game, law, n, replications, 3, notes=str(notes)) for f, law, n, replications in grid]
 
 
@@ -186,14 +177,15 @@ def test_a_cluster_gives_what_this_machine_gives(ours, expected, tmp_path, monke
     assert len(workers) >= 2 and str(os.getpid()) not in workers
 
 
+def interrupt(state):
+    if state.finished >= 2:
+        raise KeyboardInterrupt
+
+
 def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     (tmp_path / "notes").mkdir()
     cells = some_cells(tmp_path / "notes")
     store = Store(tmp_path / "cells")
-
-    def interrupt(state):
-        if state.finished >= 2:
-            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_cells(cells, store, OnRay(ours.address), interrupt)
@@ -207,6 +199,22 @@ def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     # Nothing is left to do, so nobody is asked.
     _, state = run_cells(cells, store, OnRay("127.0.0.1:1"))
     assert (state.reused, state.finished) == (14, 0)
+
+
+def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
+    import ray
+
+    (tmp_path / "notes").mkdir()
+    cells = some_cells(tmp_path / "notes")
+    ray.init(ours.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_cells(cells, Store(tmp_path / "cells"), OnRay("127.0.0.1:1"), interrupt)
+        assert ray.is_initialized()
+        assert wait_for(lambda: ray.available_resources().get("CPU") == 2)
+        assert len(notes_of(tmp_path / "notes")) < len(cells)
+    finally:
+        ray.shutdown()
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(ours, tmp_path, monkeypatch):
@@ -307,7 +315,9 @@ def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):
         run_cells(some_cells(tmp_path)[:1], Store(tmp_path / "cells"), OnRay())
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nobody.invalid:6379", "localhost:99999", "nowhere", "auto:", ""])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "nobody.invalid:6379", "localhost:99999", "nowhere", "ray://a:1", ""]
+)
 def test_an_address_where_nobody_is_is_named(tmp_path, address, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "nowhere-else:x")
     with pytest.raises(InvalidArgument) as caught:

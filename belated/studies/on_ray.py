@@ -1,6 +1,7 @@
 """Run the cells of a study on a Ray cluster: each cell is one task, and this process alone writes to the store.
 
-Workers send what they computed and need no shared disk. belated must be installed where they run.
+Workers send what they computed and need no shared disk. belated must be installed where they run, and this process
+must run on one of the cluster's machines.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def load() -> Any:
 
 def reach(address: str, patience: float) -> None:
     """Make sure that a cluster answers there; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit():
         raise InvalidArgument(f"the address of a Ray cluster is host:port or auto, got {address!r}")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), patience) as probe:

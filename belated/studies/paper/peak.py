@@ -37,7 +37,7 @@ Verdicts = dict[tuple[str, int, int], Verdict]
 class Grid:
     """What is played. The peak has nothing to do with who plays what: one action will do, the fastest."""
 
-    means: tuple[int, ...] = (3, 30, 300)
+    means: tuple[int, ...] = (10, 100)
     #: Replications for each number of rounds.
     horizons: Mapping[int, int] = field(
         default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 8, 10**7: 4}
@@ -58,6 +58,7 @@ def grid(full: bool) -> Grid:
         return short
     return replace(
         short,
+        means=(3, 30, 300),
         horizons={n: 10 * count for n, count in short.horizons.items()},
         law_replications=2 * short.law_replications,
         lossy_replications=10 * short.lossy_replications,
