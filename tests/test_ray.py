@@ -292,9 +292,11 @@ print("the same")
 def test_a_learner_of_a_script_on_a_cluster_for_the_time_of_the_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    ran = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
+    with tempfile.TemporaryDirectory(prefix="bl", dir="/tmp", ignore_cleanup_errors=True) as short:
+        environment["RAY_TMPDIR"] = short
+        ran = subprocess.run(
+            [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
     assert (ran.stdout, ran.stderr) == ("the same\n", "")
 
 
@@ -330,6 +332,41 @@ def test_an_address_of_something_else_is_named(tmp_path):
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidArgument, match=f"no Ray cluster can be reached at '{address}'"):
             run_cells(some_cells(tmp_path)[:1], Store(tmp_path / "cells"), OnRay(address, patience=0.5))
+
+
+def test_an_answer_of_something_else_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+
+        def answer():
+            with other.accept()[0] as peer:
+                peer.recv(100)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(InvalidArgument, match=f"what answers at '{address}' is not a Ray cluster"):
+            run_cells(some_cells(tmp_path)[:1], Store(tmp_path / "cells"), OnRay(address))
+        thread.join()
+
+
+def test_a_cluster_that_cannot_be_used_is_named(tmp_path, monkeypatch):
+    import ray
+
+    def refuse(**options):
+        raise RuntimeError("Version mismatch\nand much more")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(InvalidArgument, match=r"'auto' cannot be used: Version mismatch$"):
+        run_cells(some_cells(tmp_path)[:1], Store(tmp_path / "cells"), OnRay("auto"))
+
+
+def test_an_attempt_gives_a_table_or_a_reason(tmp_path):
+    cell = some_cells(tmp_path, rounds=1000)[0]
+    bad = Failing(cell.forecaster, cell.game, cell.delays, 1000, notes=str(tmp_path))
+    table, seconds = on_ray.attempt(on_ray.pack(cell))
+    assert len(table.columns["peak"]) == cell.replications and seconds > 0
+    assert on_ray.attempt(on_ray.pack(bad)) == "it cannot be"
 
 
 def test_a_killed_node_costs_only_time(ours, expected, tmp_path):
