@@ -47,7 +47,9 @@ def _specs(module: Any, kind: type) -> dict[str, Any]:
 
 LEARNERS = _specs(learners, Learner)
 FORECASTERS = _specs(forecasters, Forecaster)
-SHORTHANDS = {"delayeducb1": DelayedUCB1, "delayedklucb": DelayedKLUCB}
+SHORTHANDS: dict[str, Any] = {"delayeducb1": DelayedUCB1, "delayedklucb": DelayedKLUCB}
+SHORTHANDS["delayeducb1"].guarantee = "sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i, i.i.d. rewards"
+SHORTHANDS["delayedklucb"].guarantee = "explicit (bounds.delayed_klucb), i.i.d. rewards, c = 3"
 GAMES = _specs(games, Game)
 DELAYS = _specs(delays, Delays)
 LAWS = {law.__name__.lower(): law for law in laws.Law.__subclasses__()}
@@ -96,6 +98,8 @@ def find(kind: str, name: Any) -> Any:
     if name in table:
         return table[name]
     hint = nearest(str(name), table) or f"there are {', '.join(sorted(table))}"
+    if kind == "forecaster" and name in LEARNERS:
+        hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
     raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {name!r}; {hint}")
 
 

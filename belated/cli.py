@@ -78,7 +78,9 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Cells at a time; all c
 def paper(
     out: Annotated[Path, typer.Option(help="Where page, figures and data go.")] = Path("results/paper"),
     full: Annotated[bool, typer.Option("--full", help="The long version.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="One part; may be repeated.", autocompletion=_parts)] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="One part, or several: bold,peak.", autocompletion=_parts)
+    ] = None,
     threads: Threads = None,
     engine: Engine = "local",
     address: Address = None,
@@ -91,8 +93,9 @@ def paper(
     from belated.studies.display import display
     from belated.studies.paper import run_paper
 
+    chosen = [name for given in only or () for name in given.split(",")]
     with _plain_errors(), display("the paper") as watch:
-        page, sections, state = run_paper(out, full, only or (), _engine(engine, address, threads), watch)
+        page, sections, state = run_paper(out, full, chosen, _engine(engine, address, threads), watch)
     print_findings(sections)
     print_end(state, page)
 
@@ -145,10 +148,13 @@ def play(
     Learners take the number of actions from the game, games give the feedback that the learner needs.
     """
     from belated.engine.play import play as simulate
+    from belated.engine.plotting import check_picture
     from belated.printing import print_play, summary
     from belated.studies.study import fit
 
     with _plain_errors():
+        if plot is not None:
+            check_picture(plot)
         chosen, played, law = fit(forecaster, game, delay)
         result = simulate(
             chosen, played, law, rounds, replications, seed, threads, expiry=expiry, progress=False if as_json else None
@@ -182,8 +188,8 @@ def show_catalog(
         shown = Table(title=kind, title_justify="left", show_header=False, box=None, padding=(0, 2))
         for entry, thing in sorted(entries.items()):
             line = escape(_first_line(thing))
-            if _guarantee(thing):
-                line += f"\n[dim]bound: {escape(_guarantee(thing))}[/dim]"
+            if hasattr(thing, "guarantee"):
+                line += f"\n[dim]bound: {escape(thing.guarantee)}[/dim]"
             shown.add_row(f"[bold]{entry}[/bold]{escape(_arguments(thing))}", line)
         console.print(shown)
         console.print()
@@ -199,8 +205,8 @@ def _show_entry(name: str) -> None:
         raise InvalidArgument(f"the catalog has nothing called {name!r}; {near or 'belated catalog lists all'}")
     for kind, thing in found:
         typer.echo(f"{kind} {name}{_arguments(thing)}\n\n{inspect.getdoc(thing) or ''}\n")
-        if _guarantee(thing):
-            typer.echo(f"bound: {_guarantee(thing)}\n")
+        if hasattr(thing, "guarantee"):
+            typer.echo(f"bound: {thing.guarantee}\n")
 
 
 def _arguments(thing: Any) -> str:
@@ -211,15 +217,6 @@ def _arguments(thing: Any) -> str:
         if p.name != "seed"
     ]
     return f"({', '.join(shown)})" if shown else ""
-
-
-def _guarantee(thing: Any) -> str:
-    made_of = {"delayeducb1": "UCB1", "delayedklucb": "KLUCB"}.get(getattr(thing, "__name__", "").lower())
-    if made_of == "UCB1":
-        return "sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i, i.i.d. rewards"
-    if made_of == "KLUCB":
-        return "explicit (bounds.delayed_klucb), i.i.d. rewards, c = 3"
-    return getattr(thing, "guarantee", "")
 
 
 def _first_line(thing: Any) -> str:

@@ -35,13 +35,13 @@ def read(kind: str, given: Any) -> dict[str, Any]:
     if isinstance(given, dict):
         return _from_table(kind, given)
     if not isinstance(given, str):
-        raise InvalidArgument(f"a {kind} is text such as {EXAMPLES[kind]}, or a table with a name, got {given!r}")
+        raise InvalidArgument(f"{_a(kind)} is text such as {EXAMPLES[kind]}, or a table with a name, got {given!r}")
     try:
         tree = ast.parse(given.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         raise InvalidArgument(f"{given!r} cannot be read: {getattr(error, 'msg', error)}") from None
     if not isinstance(tree, ast.Name | ast.Call):
-        raise InvalidArgument(f"a {kind} is a name with arguments, such as {EXAMPLES[kind]}, got {given!r}")
+        raise InvalidArgument(f"{_a(kind)} is a name with arguments, such as {EXAMPLES[kind]}, got {given!r}")
     return _spec(kind, tree)
 
 
@@ -124,7 +124,7 @@ def _value_text(kind: str, name: str, value: Any) -> str:
         return _text(inner, value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value_text(kind, name, item) for item in value) + "]"
-    return f"{value:g}" if isinstance(value, float) else repr(value)
+    return repr(value)
 
 
 def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
         return {"name": _name(kind, tree.id)}
     assert isinstance(tree, ast.Call)
     if not isinstance(tree.func, ast.Name):
-        raise InvalidArgument(f"a {kind} starts with a name, got {ast.unparse(tree)!r}")
+        raise InvalidArgument(f"{_a(kind)} starts with a name, got {ast.unparse(tree)!r}")
     data: dict[str, Any] = {"name": _name(kind, tree.func.id)}
     slots = _parameters(catalog.find(kind, data["name"]))
     for argument, slot in _pairs(tree, list(slots), data["name"]):
@@ -175,7 +175,7 @@ def _value(inner: str | None, tree: ast.expr) -> Any:
 def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
     """A dictionary, whose inner specs may be text."""
     if not isinstance(table.get("name"), str):
-        raise InvalidArgument(f"a {kind} needs a name, such as {{name = {EXAMPLES[kind].partition('(')[0]!r}}}")
+        raise InvalidArgument(f"{_a(kind)} needs a name, such as {{name = {EXAMPLES[kind].partition('(')[0]!r}}}")
     data: dict[str, Any] = {"name": _name(kind, table["name"])}
     slots = list(_parameters(catalog.find(kind, data["name"])))
     for key, value in table.items():
@@ -218,6 +218,10 @@ def _choosable(make: Any, feedback: str) -> bool:
     if "feedback" not in _parameters(make):
         return False
     return make.__name__ != "Replaced" or feedback == "bandit"
+
+
+def _a(kind: str) -> str:
+    return "a delay law" if kind == "delays" else f"a {kind}"
 
 
 def _listed(slots: list[str]) -> str:

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from belated import notation
 from belated.engine.result import Result
+from belated.engine.verdict import half_width
+from belated.protocols import NEVER
 from belated.studies.page import Section
 from belated.studies.run import State
 from belated.studies.stats import number
@@ -28,7 +30,10 @@ def print_findings(sections: list[Section]) -> None:
     shown = Table("part", "verdict", "statement", title="what the data say", title_justify="left", box=SIMPLE)
     for section in sections:
         for place, found in enumerate(section.findings):
-            shown.add_row("" if place else section.name, _word(found.word), _no_tags(found.statement))
+            said = _no_tags(found.statement)
+            if found.detail:
+                said += f"\n[dim]{_no_tags(found.detail)}[/dim]"
+            shown.add_row("" if place else section.name, _word(found.word), said)
     Console().print(shown)
 
 
@@ -48,7 +53,7 @@ def print_cells(frame: Any) -> None:
             shown.add_column(name, justify="right", no_wrap=True)
         shown.add_column("verdict")
         for row in group.iter_rows(named=True):
-            regret = f"{number(row['regret'])} ± {number(1.96 * row['standard_error'])}"
+            regret = _spread(row["regret"], row["standard_error"], row["replications"])
             numbers = (regret, number(row["peak"]), number(row["bound"]), number(row["ratio"]))
             shown.add_row(escape(row["forecaster"]), escape(row["delays"]), *numbers, _word(row["verdict"]))
         Console().print(shown)
@@ -56,7 +61,8 @@ def print_cells(frame: Any) -> None:
 
 def print_end(state: State, page: Path) -> None:
     """What was done, and where it is."""
-    new = f"{state.finished} cells computed ({state.played:,} decisions)" if state.finished else "nothing to compute"
+    cells = "1 cell" if state.finished == 1 else f"{state.finished} cells"
+    new = f"{cells} computed ({state.played:,} decisions)" if state.finished else "nothing to compute"
     reused = f", {state.reused} reused" if state.reused else ""
     print(f"{new}{reused}; the page is {page}")
 
@@ -71,8 +77,11 @@ def summary(result: Result) -> dict[str, Any]:
         "rounds": result.rounds,
         "replications": result.replications,
         "seed": result.setting.seed,
+        "expiry": None if result.setting.expiry == NEVER else result.setting.expiry,
         "regret": result.mean_regret,
-        "standard_error": result.standard_error,
+        "standard_error": result.standard_error if result.replications > 1 else None,
+        "low": verdict.low if result.replications > 1 else None,
+        "high": verdict.high if result.replications > 1 else None,
         "bound": result.bound,
         "bound_reason": result.bound_reason,
         "ratio": verdict.ratio,
@@ -92,8 +101,8 @@ def print_play(result: Result) -> None:
     )
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")
-    spread = f" ± {number(1.96 * result.standard_error)}" if result.replications > 1 else ""
-    shown.add_row("regret", f"{number(result.mean_regret)}{spread} after {result.rounds:,} rounds")
+    regret = _spread(result.mean_regret, result.standard_error, result.replications)
+    shown.add_row("regret", f"{regret} after {result.rounds:,} rounds")
     bound = f"none: {result.bound_reason}" if result.bound is None else number(result.bound)
     shown.add_row("bound", bound)
     if result.bound is not None:
@@ -107,6 +116,11 @@ def print_play(result: Result) -> None:
     decisions = result.rounds * result.replications
     shown.add_row("speed", f"{decisions:,} decisions in {result.seconds:.2f} s")
     Console().print(shown)
+
+
+def _spread(mean: float, error: float, replications: int) -> str:
+    """A mean with a 95% interval, where there is one."""
+    return f"{number(mean)} ± {number(half_width(error, replications, 0.95))}" if replications > 1 else number(mean)
 
 
 def _word(word: str) -> str:

@@ -69,7 +69,7 @@ def test_a_game_gives_the_feedback_that_is_wanted_unless_it_says_itself():
         ("delays", "geometric(3, 4)", "geometric takes mean, got 2 arguments"),
         ("delays", "geometric(3, mean=4)", "got 'mean' twice"),
         ("delays", "constant(", "cannot be read"),
-        ("delays", "3 + 4", "a delays is a name with arguments"),
+        ("delays", "3 + 4", "a delay law is a name with arguments"),
         ("delays", "constant(__import__('os').system('false'))", "is not a number, a word or a list"),
         ("delays", "constant(open('x'))", "is not a number, a word or a list"),
         ("game", 7, "a game is text such as"),

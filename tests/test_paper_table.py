@@ -67,7 +67,7 @@ def test_the_published_numbers_agree_with_themselves_and_with_nothing_far():
 
 
 def test_a_small_reproduction_has_every_reading(tmp_path):
-    grid = published.grid(20_000, 3)
+    grid = published.grid(dict.fromkeys(published.PUBLISHED, published.Size(20_000, 3)))
     done, _ = run_cells([cell for row in grid.values() for cell in row], Store(tmp_path))
     section = published.describe({reading: [done[c] for c in row] for reading, row in grid.items()}, False)
     assert len(section.findings) == 4 and len(section.drawings) == 2
@@ -84,3 +84,49 @@ def test_without_replace_the_numbers_are_far_from_the_published():
         for g in (told, untold)
     )
     assert 5 * good > 9105 > 4 * good and bad > 3 * good
+
+
+# --- all parts together ---
+
+
+def test_the_whole_study_is_large_enough_and_every_part_has_its_cells():
+    from belated.studies.paper import PARTS
+
+    cells = {cell.key: cell for part in PARTS for cell in part.cells(False)}
+    assert sum(cell.decisions for cell in cells.values()) >= 1e9
+    assert [part.name for part in PARTS] == [
+        "bold",
+        "peak",
+        "stochastic",
+        "contrast",
+        "cost",
+        "table",
+        "beyond",
+        "published",
+    ]
+
+
+def test_one_part_is_made_and_the_page_keeps_what_is_finished(tmp_path, monkeypatch):
+    from belated.studies import paper
+
+    small = table.Part(
+        "table", "Table 1", lambda full: [c for p in table.grid(SMALL).values() for c in p], small_section
+    )
+    other = table.Part("other", "Another", small.cells, lambda done, full: table.Section("other", "Another"))
+    late = table.Part(
+        "late", "Late", lambda full: published.cells(False), lambda done, full: table.Section("late", "Late")
+    )
+    monkeypatch.setattr(paper, "PARTS", (small, other, late))
+    page, sections, state = paper.run_paper(tmp_path, only=["table"])
+    text = page.read_text()
+    assert [s.name for s in sections] == ["table"] and state.finished == 8
+    assert 'id="table"' in text and 'id="other"' in text and 'id="late"' not in text
+    assert "Not on this page yet: late" in text and (tmp_path / "data" / "table-cells.parquet").exists()
+    assert paper.run_paper(tmp_path, only=["table"])[2].reused == 8
+
+
+SMALL = Size(1000, 2)
+
+
+def small_section(done, full):
+    return table.describe({name: (p, done[p.delayed], done[p.base]) for name, p in table.grid(SMALL).items()})

@@ -75,7 +75,8 @@ def test_p_values_hold_together():
         (50.0, 1.0, 50, 1000.0, "vacuous"),
         (50.0, 1.0, 50, None, "no bound"),
         (105.0, 0.0, 1, 100.0, "unclear"),
-        (95.0, 0.0, 1, 100.0, "holds"),
+        (95.0, 0.0, 1, 100.0, "unclear"),
+        (95.0, 0.0, 2, 100.0, "holds"),
     ],
 )
 def test_words(measured, error, count, bound, word):

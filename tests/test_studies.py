@@ -11,7 +11,7 @@ import pytest
 import belated as bl
 from belated.errors import InvalidArgument
 from belated.studies.cells import Play, Table
-from belated.studies.results import Results
+from belated.studies.results import Results, labels
 from belated.studies.run import CellsFailed, Local, run_cells
 from belated.studies.store import Store
 from belated.studies.study import Study, StudyProblems
@@ -82,6 +82,18 @@ def test_a_changed_constant_makes_another_cell(monkeypatch):
     before = Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key
     monkeypatch.setattr(bl.EpsilonGreedy, "params", lambda self: {"epsilon": 0.9})
     assert Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key != before
+
+
+def test_a_kernel_without_a_description_is_refused(monkeypatch):
+    """A global array could change unseen, and old results would pass for new ones."""
+    table = np.array([0.0, 1.0])
+
+    def update(params, state, context, action, probability, feedback):
+        state.total[action] += table[0]
+
+    monkeypatch.setattr(bl.UCB1, "update", staticmethod(update))
+    with pytest.raises(InvalidArgument, match="the loop cannot be part of a study"):
+        _ = cell().key
 
 
 def test_plain_learners_are_refused():
@@ -254,6 +266,16 @@ def test_what_does_not_fit_together_is_a_problem():
         Study.make(forecasters="bold(exp3)", games="bernoulli([0.1, 0.2])", delays="trace([1, 2])", rounds=5)
     with pytest.raises(StudyProblems, match="is missing"):
         Study.make(forecasters="bold(exp3)", games="bernoulli([0.1, 0.2])", rounds=5)
+    with pytest.raises(StudyProblems, match="must be given as"):
+        Study.parse(SMALL + "grid = []")
+    with pytest.raises(StudyProblems, match="forecasters is given twice"):
+        Study.parse(SMALL + 'forecaster = "bold(exp3)"')
+    with pytest.raises(StudyProblems, match="rounds x replications must be <="):
+        Study.parse(SMALL.replace("[500, 1000]", "1e12").replace("replications = 8", "replications = 1_000_000"))
+    with pytest.raises(StudyProblems, match="seed must be <="):
+        Study.parse(SMALL.replace("seed = 3", "seed = 99999999999999999999"))
+    with pytest.raises(StudyProblems, match="title: there is no such setting"):
+        Study.parse(SMALL + '[[grid]]\ntitle = "x"')
     with pytest.raises(StudyProblems, match="is empty"):
         Study.make(forecasters=[], games="bernoulli([0.1, 0.2])", delays="constant(1)", rounds=5)
 
@@ -281,14 +303,39 @@ def test_frames(small):
 
 def test_results_are_loaded_from_their_folder(small):
     results, out = small
-    (out / "study.toml").write_text(SMALL)
     again = Results.load(out)
+    assert again.study.title == "A small one" and [c.key for c in again.study.cells] == list(results.by_key)
     assert again.frame().drop("seconds").equals(results.frame().drop("seconds"))
     with pytest.raises(InvalidArgument, match="holds no study"):
         Results.load(out / "cells")
     next((out / "cells").glob("*.parquet")).unlink()
     with pytest.raises(InvalidArgument, match="is not complete"):
         Results.load(out)
+
+
+def test_labels_tell_cells_apart_and_are_short():
+    near = Study.make(
+        forecasters="bold(ucb1)",
+        games=["bernoulli([0.2, 0.8])", "bernoulli([0.2000001, 0.8])"],
+        delays="constant(1)",
+        rounds=9,
+    )
+    assert len({labels(c)["game"] for c in near.cells}) == 2
+    table = np.random.default_rng(0).random((500, 2)).tolist()
+    long = Study.make(
+        forecasters="bold(ucb1)", games=bl.games.RewardTable(table, "bandit"), delays="constant(1)", rounds=9
+    )
+    assert len(labels(long.cells[0])["game"]) <= 80
+
+
+def test_learners_of_different_feedback_share_a_game(tmp_path):
+    shared = {"games": "bernoulli([0.2, 0.8])", "delays": "constant(1)", "rounds": 99, "replications": 5}
+    full, bandit = (Study.make(forecasters=f, **shared).run(tmp_path) for f in ("bold(hedge)", "bold(exp3)"))
+    assert full.compare(bandit, on=["game", "delays", "rounds", "expiry"])["paired"].all()
+
+
+def test_the_same_cell_is_taken_once():
+    assert len(Study.parse(SMALL + "[[grid]]\nseed = 1\n[[grid]]\nseed = 2\n[[grid]]\nseed = 2\n").cells) == 16
 
 
 def test_two_studies_are_compared(small, tmp_path):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from belated.errors import InvalidArgument
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from belated.engine.result import Result
+
+
+def check_picture(path: str | Path) -> None:
+    """Refuse a file whose name does not end in a kind of picture that can be drawn."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if Path(path).suffix[1:].lower() not in kinds:
+        raise InvalidArgument(f"{str(path)!r} must end in one of {', '.join(sorted(kinds))}")
 
 
 def regret_figure(results: Sequence[Result]) -> Any:

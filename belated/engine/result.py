@@ -132,8 +132,10 @@ class Result:
 
         Returns the matplotlib figure.
         """
-        from belated.engine.plotting import regret_figure
+        from belated.engine.plotting import check_picture, regret_figure
 
+        if path is not None:
+            check_picture(path)
         figure = regret_figure([self, *others])
         if path is not None:
             figure.savefig(path, dpi=150)

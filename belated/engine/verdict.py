@@ -54,27 +54,34 @@ def judge(
     """Compare a mean of `count` values and its standard error with an upper bound on its expectation.
 
     With `family` verdicts given together, each is held to a stricter level, so that all are right together with
-    probability `level` (Bonferroni). One value alone has no interval: it can agree with a bound but refute none.
+    probability `level` (Bonferroni). One value alone has no interval, and decides nothing.
 
     >>> judge(40.0, 2.0, 100, 100.0).word
     'holds'
     >>> judge(101.0, 2.0, 100, 100.0).word
     'unclear'
     """
-    width = 0.0
-    if count > 1 and error > 0.0:
-        from scipy.special import stdtrit
-
-        width = error * float(stdtrit(count - 1, 1.0 - (1.0 - level) / (2.0 * family)))
+    width = half_width(error, count, level, family)
     low, high = measured - width, measured + width
-    return Verdict(_word(measured, low, high, count, bound, trivial), measured, low, high, bound, level)
+    return Verdict(_word(measured, low, high, bound, trivial), measured, low, high, bound, level)
 
 
-def _word(measured: float, low: float, high: float, count: int, bound: float | None, trivial: float) -> str:
+def half_width(error: float, count: int, level: float = LEVEL, family: int = 1) -> float:
+    """How far Student's interval reaches from a mean of `count` values with this standard error."""
+    if count < 2:
+        return math.inf
+    if error == 0.0:
+        return 0.0
+    from scipy.special import stdtrit
+
+    return error * float(stdtrit(count - 1, 1.0 - (1.0 - level) / (2.0 * family)))
+
+
+def _word(measured: float, low: float, high: float, bound: float | None, trivial: float) -> str:
     if bound is None:
         return "no bound"
     if bound >= trivial:
         return "vacuous"
     if high <= bound:
         return "holds, uninformative" if measured < UNINFORMATIVE * bound else "holds"
-    return "fails" if low > bound and count > 1 else "unclear"
+    return "fails" if low > bound else "unclear"

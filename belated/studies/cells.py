@@ -44,6 +44,8 @@ class Table:
 class Cell(ABC):
     """A piece of work. Subclasses are dataclasses that can be pickled."""
 
+    #: Raised when `compute` changes in a way that `code` does not see.
+    version: ClassVar[int] = 1
     #: True when nothing else may run meanwhile, as for a measurement of time.
     exclusive: ClassVar[bool] = False
 
@@ -76,7 +78,7 @@ class Cell(ABC):
     @cached_property
     def key(self) -> str:
         """The name of the cell, from what it computes and how."""
-        what = [FORMAT, type(self).__name__, self.describe(), self.code()]
+        what = [FORMAT, type(self).__name__, self.version, self.describe(), self.code()]
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()[:32]
 
 
@@ -112,7 +114,7 @@ class Play(Cell):
         }
 
     def code(self) -> list[Any]:
-        return code_of(self.forecaster, self.game, self.delays)
+        return [*code_of(self.forecaster, self.game, self.delays), checkpoints_of(self.rounds).tolist()]
 
     def compute(self, tell: Tell) -> Table:
         result = self.play(tell)
@@ -166,19 +168,38 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     learner = forecaster.learner
     if not isinstance(learner, Learner):
         raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
+    kernels = {
+        "the loop": loop.make_loop(*states.kernels(learner), type(forecaster)),
+        f"{type(game).__name__}.outcome": type(game).outcome,
+        f"{type(game).__name__}.regret": type(game).regret,
+        f"{type(game).__name__}.event": type(game).event,
+        f"the kernel of {type(delays).__name__}": delays.kernel,
+    }
     return [
         learner.version,
-        _identity(loop.make_loop(*states.kernels(learner), type(forecaster))),
+        *(_identity(name, compiled) for name, compiled in kernels.items()),
         _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()),
-        *(_identity(f) for f in (type(game).outcome, type(game).regret, type(game).event, delays.kernel)),
         _digest(np.asarray(game.params()).tobytes(), np.asarray(delays.params()).tobytes()),
     ]
 
 
 @cache
-def _identity(compiled: Any) -> str | None:
-    return identity(compiled)
+def _identity(name: str, compiled: Any) -> str | None:
+    """The digest of a kernel. One without cannot be part of a key: changed code would pass for the old."""
+    found = None if compiled is None else identity(compiled)
+    if found is None and compiled is not None:
+        raise Unsupported(
+            f"{name} cannot be part of a study: it uses something without a stable description (an array, or a "
+            "function that is no belated kernel), so that a change of it could not be seen; pass it through params"
+        )
+    return found
 
 
 def _digest(*parts: bytes) -> str:
     return hashlib.sha256(b"|".join(parts)).hexdigest()
+
+
+def from_description(data: dict[str, Any]) -> Play:
+    """The play that `Play.describe` described; its specs must be in the catalog."""
+    specs = {kind: catalog.from_data(kind, data[kind]) for kind in ("forecaster", "game", "delays")}
+    return Play(**specs, **{name: data[name] for name in ("rounds", "replications", "seed", "expiry")})

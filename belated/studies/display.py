@@ -17,8 +17,10 @@ QUIET = 15.0
 def display(what: str) -> Iterator[Watch]:
     """Show the state of a study while it runs: give what this yields to `run_cells` as `watch`."""
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console(stderr=True)
+    what = escape(what)
     if console.is_terminal:
         with _Bar(what, console) as bar:
             yield bar

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from belated.engine.verdict import half_width
 from belated.studies.stats import mean_interval
 
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
@@ -107,9 +108,7 @@ def band(axes: Any, x: Any, samples: Any, number: int, label: str, **settings: A
     color = COLORS[number % len(COLORS)]
     axes.plot(x, middle, color=color, label=label, **settings)
     if len(data) > 1:
-        from scipy.special import stdtrit
-
-        width = data.std(axis=0, ddof=1) / np.sqrt(len(data)) * float(stdtrit(len(data) - 1, 0.975))
+        width = data.std(axis=0, ddof=1) * half_width(1 / np.sqrt(len(data)), len(data), 0.95)
         axes.fill_between(x, middle - width, middle + width, color=color, alpha=0.18, linewidth=0)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -19,6 +18,7 @@ from typing import Any
 from belated.engine.verdict import Verdict
 from belated.studies.figures import rendered
 from belated.studies.stats import number
+from belated.studies.store import write_whole
 
 #: How a word is shown.
 TONES = {
@@ -134,7 +134,7 @@ class Page:
         for drawing in drawings:
             for kind in ("svg", "pdf"):
                 data = rendered(drawing.figure, kind)
-                _write(folder / "figures" / f"{drawing.name}.{kind}", data)
+                write_whole(folder / "figures" / f"{drawing.name}.{kind}", data)
                 if kind == "svg":
                     images[drawing.name] = base64.b64encode(data).decode()
         frames = {name: frame for section in self.sections for name, frame in section.frames.items()}
@@ -143,9 +143,9 @@ class Page:
         for name, frame in frames.items():
             stream = io.BytesIO()
             frame.write_parquet(stream)
-            _write(folder / "data" / f"{name}.parquet", stream.getvalue())
+            write_whole(folder / "data" / f"{name}.parquet", stream.getvalue())
         path = folder / "index.html"
-        _write(path, self.html(images).encode())
+        write_whole(path, self.html(images).encode())
         return path
 
     def html(self, images: dict[str, str]) -> str:
@@ -167,27 +167,22 @@ class Page:
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{joined}\n</body>\n</html>\n"
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{joined}\n</main>\n</body>\n</html>\n"
         )
 
     def _summary(self) -> list[str]:
         rows = [
-            f'<tr><td class="words">{_word(found.word)}</td><td class="words wide">{found.statement}</td>'
-            f'<td class="words"><a href="#{section.name}">{escape(section.name)}</a></td></tr>'
+            f'<tr><td class="words">{_word(found.word)}</td>'
+            f'<td class="words wide">{found.statement}{_detail(found)}</td>'
+            f'<td class="words part"><a href="#{section.name}">{escape(section.name)}</a></td></tr>'
             for section in self.sections
             for found in section.findings
         ]
         if not rows:
             return []
-        head = '<tr><th class="words">verdict</th><th class="words">statement</th><th class="words">part</th></tr>'
-        return ["<h3>All verdicts</h3>", f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>']
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+        head = "".join(f'<th scope="col" class="words {name}">{name}</th>' for name in ("verdict", "statement", "part"))
+        table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        return ["<h3>All verdicts</h3>", _scroll(f"<table>{table}</table>", "All verdicts")]
 
 
 def _word(word: str) -> str:
@@ -211,24 +206,33 @@ def _block(block: Block, images: dict[str, str]) -> str:
     if isinstance(block, Formula):
         return f'<div class="formula">{block.html}</div>'
     if isinstance(block, Drawing):
-        alt = escape(block.caption, quote=True)
+        alt = f"Figure: {escape(block.name, quote=True)}"
         image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{images[block.name]}">'
         return f"<figure>{image}<figcaption>{escape(block.caption)}</figcaption></figure>"
     if isinstance(block, Finding):
-        detail = f"<small>{block.detail}</small>" if block.detail else ""
-        return f'<div class="finding">{_word(block.word)}<div>{block.statement}{detail}</div></div>'
+        return f'<div class="finding">{_word(block.word)}<div>{block.statement}{_detail(block)}</div></div>'
     return _table(block)
 
 
 def _table(block: Rows) -> str:
     words = [any(isinstance(row[j], str | Verdict) for row in block.rows) for j in range(len(block.header))]
-    head = "".join(f"<th{_class(w)}>{escape(h)}</th>" for h, w in zip(block.header, words, strict=True))
+    head = "".join(f'<th scope="col"{_class(w)}>{escape(h)}</th>' for h, w in zip(block.header, words, strict=True))
     rows = "".join(
         "<tr>" + "".join(_entry(value, w) for value, w in zip(row, words, strict=True)) + "</tr>" for row in block.rows
     )
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption and not block.folded else ""
-    table = f'<div class="scroll"><table>{caption}<tr>{head}</tr>{rows}</table></div>'
+    inside = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    table = _scroll(inside, block.caption or "table")
     return f"<details><summary>{escape(block.caption)}</summary>{table}</details>" if block.folded else table
+
+
+def _scroll(table: str, name: str) -> str:
+    """A box that scrolls sideways, by keyboard too."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name, quote=True)}">{table}</div>'
+
+
+def _detail(found: Finding) -> str:
+    return f"<small>{found.detail}</small>" if found.detail else ""
 
 
 def _entry(value: Any, words: bool) -> str:

@@ -17,17 +17,18 @@ Group = list[tuple[Play, Result]]
 
 
 def groups(pairs: Pairs) -> list[Group]:
-    """Cells that share a game (whatever feedback it gives), a horizon and an expiry."""
+    """Cells that share a game, a horizon, an expiry and a seed."""
     found: dict[Any, Group] = {}
     for cell, result in pairs:
-        found.setdefault((_game(cell), cell.rounds, cell.expiry), []).append((cell, result))
+        found.setdefault((labels(cell)["game"], cell.rounds, cell.expiry, cell.seed), []).append((cell, result))
     return list(found.values())
 
 
 def study_page(results: Results) -> Page:
     """The report of a study."""
     pairs = results.pairs
-    sections = [_section(number, group, len(pairs)) for number, group in enumerate(groups(pairs), start=1)]
+    several = len({cell.seed for cell, _ in pairs}) > 1
+    sections = [_section(number, group, len(pairs), several) for number, group in enumerate(groups(pairs), start=1)]
     sections[0].frames.update(
         {"cells": cell_frame(pairs), "curves": curve_frame(pairs), "replications": replication_frame(pairs)}
     )
@@ -35,13 +36,13 @@ def study_page(results: Results) -> Page:
     lead = escape(study.description) or f"{len(study.cells)} cells, {study.decisions:,} simulated decisions."
     notes = [
         f"{len(study.cells)} cells, {study.decisions:,} simulated decisions. Bands are 95% confidence intervals of the "
-        "mean; verdicts hold for all cells together with 99% confidence. Every forecaster met the same outcomes and "
-        "delays. The data are in <code>data/*.parquet</code>, the figures in <code>figures/</code>."
+        "mean; verdicts hold for all cells together with 99% confidence. Forecasters that share a section met the same "
+        "outcomes and delays. The data are in <code>data/*.parquet</code>, the figures in <code>figures/</code>."
     ]
     return Page(study.title, lead, sections, notes)
 
 
-def _section(number: int, group: Group, family: int) -> Section:
+def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section:
     cell = group[0][0]
     expiry = "" if cell.expiry is None else f", tickets expire after {cell.expiry:,}"
     verdicts = [result.judge(family=family) for _, result in group]
@@ -74,7 +75,9 @@ def _section(number: int, group: Group, family: int) -> Section:
     if reasons:
         listed = "".join(f"<li>{escape(str(reason))}</li>" for reason in reasons)
         blocks.append(Text(f"<p>No bound where:</p><ul>{listed}</ul>"))
-    return Section(f"part-{number}", f"{_game(cell)}, {cell.rounds:,} rounds{expiry}", blocks)
+    seed = f", seed {cell.seed}" if tell_seed else ""
+    title = f"{labels(cell)['game']}, {cell.rounds:,} rounds{expiry}{seed}"
+    return Section(f"part-{number}", title, blocks)
 
 
 #: One for each family of laws; forecasters differ by colour.
@@ -126,13 +129,6 @@ def _lines(group: Group) -> list[tuple[tuple[int, int, str], Group]]:
 
 def _family(cell: Play) -> str:
     return type(cell.delays).__name__.lower()
-
-
-def _game(cell: Play) -> str:
-    text: str = labels(cell)["game"]
-    for feedback in ("bandit", "full"):
-        text = text.replace(f", feedback='{feedback}'", "")
-    return text
 
 
 def _delay(cell: Play) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import notation
+from belated import catalog, notation
 from belated.engine.result import Result
 from belated.engine.verdict import LEVEL
 from belated.errors import InvalidArgument
+from belated.protocols import Learner
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
 from belated.studies.stats import mean_interval
@@ -39,11 +41,8 @@ class Results:
     @classmethod
     def load(cls, folder: str | Path) -> Results:
         """The results that `belated run` left in a folder."""
-        path = Path(folder)
-        if not (path / "study.toml").exists():
-            raise InvalidArgument(f"{str(folder)!r} holds no study: there is no study.toml in it")
-        study = Study.read(path / "study.toml")
-        done = Done(Store(path / "cells"))
+        study = Study.load(folder)
+        done = Done(Store(Path(folder) / "cells"))
         try:
             results = {cell.key: done[cell] for cell in study.cells}
         except KeyError as error:
@@ -98,7 +97,7 @@ class Results:
         Cells meet where all labels in `on` agree; leave "forecaster" out to set one forecaster against another. Where
         both met the same outcomes and delays (same game, law, seed and horizon), replications are paired, which as a
         rule makes the interval of the difference shorter; `paired` insists on that or forbids it. Cells without a
-        partner are left out.
+        partner are left out. The intervals hold for all rows together with probability `level`.
         """
         return compare(self, other, on, level, paired)
 
@@ -110,22 +109,37 @@ class Results:
 
 
 def labels(cell: Play) -> dict[str, Any]:
-    """What a cell is called in frames and figures."""
+    """What a cell is called in frames and figures. The feedback of a game goes without saying: its learner needs it."""
     return {
         "forecaster": _short("forecaster", cell.forecaster),
-        "game": notation.text("game", cell.game),
-        "delays": notation.text("delays", cell.delays),
+        "game": _short("game", _game_data(cell)),
+        "delays": _short("delays", cell.delays),
         "rounds": cell.rounds,
         "expiry": cell.expiry,
     }
 
 
+#: Labels longer than this are cut, and end in a digest.
+LONGEST = 80
+
+
 def _short(kind: str, spec: Any) -> str:
     """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
     try:
-        return notation.text(kind, spec)
+        text = notation.text(kind, spec)
     except InvalidArgument:
-        return repr(spec).lower()
+        text = repr(spec).lower()
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 20]}... #{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _game_data(cell: Play) -> dict[str, Any]:
+    data = catalog.to_data(cell.game)
+    learner = cell.forecaster.learner
+    if isinstance(learner, Learner) and learner.feedback == cell.game.feedback:
+        data.pop("feedback", None)
+    return data
 
 
 def cell_frame(pairs: Pairs) -> polars.DataFrame:
@@ -211,43 +225,41 @@ def compare(
     unknown = [name for name in on if name not in LABELS]
     if unknown:
         raise InvalidArgument(f"on must name some of {', '.join(LABELS)}, got {unknown[0]!r}")
-    rows = []
-    for cell, result in ours.pairs:
-        own = labels(cell)
-        for other, met in others.pairs:
-            theirs = labels(other)
-            if any(own[name] != theirs[name] for name in on):
-                continue
-            same = _same_draws(cell, other)
-            if paired and not same:
-                raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
-            use_pairs = same if paired is None else paired
-            a, b = result.regret[:, -1], met.regret[:, -1]
-            low, high = _difference(a, b, use_pairs, level)
-            said = {
-                name: str(own[name]) if own[name] == theirs[name] else f"{own[name]} | {theirs[name]}"
-                for name in LABELS
-            }
-            rows.append(
-                {
-                    **said,
-                    "regret": float(a.mean()),
-                    "other": float(b.mean()),
-                    "difference": float(a.mean() - b.mean()),
-                    "low": low,
-                    "high": high,
-                    "paired": use_pairs,
-                    "finding": "lower" if high < 0 else "higher" if low > 0 else "no difference shown",
-                }
-            )
-    if not rows:
+    met = [
+        (cell, other, result.regret[:, -1], theirs.regret[:, -1])
+        for cell, result in ours.pairs
+        for other, theirs in others.pairs
+        if all(labels(cell)[name] == labels(other)[name] for name in on)
+    ]
+    if not met:
         raise InvalidArgument(f"the two studies share no cell with the same {', '.join(on)}")
-    return polars.DataFrame(rows)
+    return polars.DataFrame([_row(*pair, paired, 1 - (1 - level) / len(met)) for pair in met])
+
+
+def _row(cell: Play, other: Play, a: Any, b: Any, paired: bool | None, level: float) -> dict[str, Any]:
+    """Two cells beside each other."""
+    same = _same_draws(cell, other)
+    if paired and not same:
+        raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
+    use_pairs = same if paired is None else paired
+    low, high = _difference(a, b, use_pairs, level)
+    own, theirs = labels(cell), labels(other)
+    said = {n: str(own[n]) if own[n] == theirs[n] else f"{own[n]} | {theirs[n]}" for n in LABELS}
+    return {
+        **said,
+        "regret": float(a.mean()),
+        "other": float(b.mean()),
+        "difference": float(a.mean() - b.mean()),
+        "low": low,
+        "high": high,
+        "paired": use_pairs,
+        "finding": "lower" if high < 0 else "higher" if low > 0 else "no difference shown",
+    }
 
 
 def _same_draws(a: Play, b: Play) -> bool:
-    same = all(labels(a)[name] == labels(b)[name] for name in ("game", "delays", "rounds"))
-    return same and a.seed == b.seed and a.replications == b.replications
+    same_game = _game_data(a) == _game_data(b) and catalog.to_data(a.delays) == catalog.to_data(b.delays)
+    return same_game and (a.rounds, a.seed, a.replications) == (b.rounds, b.seed, b.replications)
 
 
 def _difference(a: Any, b: Any, paired: bool, level: float) -> tuple[float, float]:

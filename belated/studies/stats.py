@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from belated.engine.verdict import LEVEL
+from belated.engine.theorem import error_of
+from belated.engine.verdict import LEVEL, half_width
 from belated.protocols import Floats
 
 #: Resamples of a bootstrap.
-RESAMPLES = 2000
+RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,9 @@ def number(value: float | None) -> str:
 
 def mean_interval(values: Any, level: float = LEVEL, family: int = 1) -> Interval:
     """The mean of independent values with Student's interval; `family` intervals hold together."""
-    from scipy.special import stdtrit
-
     data = np.asarray(values, float)
     mean = float(data.mean())
-    if len(data) < 2:
-        return Interval(mean, -math.inf, math.inf)
-    error = float(data.std(ddof=1)) / math.sqrt(len(data))
-    width = error * float(stdtrit(len(data) - 1, 1 - (1 - level) / (2 * family)))
+    width = half_width(error_of(data), len(data), level, family)
     return Interval(mean, mean - width, mean + width)
 
 
@@ -95,29 +92,33 @@ def _fit(x: Floats, samples: Sequence[Any], level: float, logs: bool) -> Fit | N
     at = np.log(x[used]) if logs else x[used]
     means = np.array([data[j].mean() for j in used])
     slope, intercept = _least_squares(at, (np.log(means) if logs else means)[None])
-    draws = np.random.default_rng(1)
     size = len(data[used[0]])
     paired = all(len(data[j]) == size for j in used)
-    shared = draws.integers(0, size, (RESAMPLES, size))
-    resampled = np.stack(
-        [
-            data[j][shared if paired else draws.integers(0, len(data[j]), (RESAMPLES, len(data[j])))].mean(axis=1)
-            for j in used
-        ],
-        axis=1,
-    )
+    resampled = np.stack([_weights(len(data[j]), 0 if paired else j) @ data[j] for j in used], axis=1)
     if logs:
-        resampled = np.log(np.maximum(resampled, 1e-9 * means))
+        resampled = np.where(resampled > 0, np.log(np.maximum(resampled, 1e-300)), np.nan)
     slopes, _ = _least_squares(at, resampled)
-    low, high = np.quantile(slopes, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.nanquantile(slopes, [(1 - level) / 2, (1 + level) / 2])
     return Fit(float(slope[0]), float(low), float(high), float(intercept[0]), len(used), len(data) - len(used))
 
 
+@lru_cache(maxsize=4)
+def _weights(size: int, seed: int) -> Floats:
+    """How often each of `size` values is in each resample, as shares; a resample is a row."""
+    counts = np.random.default_rng(seed + 1).multinomial(size, np.full(size, 1 / size), RESAMPLES)
+    return np.asarray(counts / size, np.float64)
+
+
 def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Slopes and intercepts; a row of y is one data set."""
-    centred = x - x.mean()
-    slope = (y - y.mean(axis=1, keepdims=True)) @ centred / (centred @ centred)
-    return slope, y.mean(axis=1) - slope * x.mean()
+    """Slopes and intercepts; a row of y is one data set. What is NaN is left out; fewer than two points give NaN."""
+    there = ~np.isnan(y)
+    count = np.maximum(there.sum(axis=1), 1)
+    known = np.where(there, y, 0.0)
+    middle = (there @ x) / count
+    centred = np.where(there, x - middle[:, None], 0.0)
+    spread = (centred * centred).sum(axis=1)
+    slope = (known * centred).sum(axis=1) / np.where(spread > 0, spread, np.nan)
+    return slope, known.sum(axis=1) / count - slope * middle
 
 
 def poisson_binomial(chances: Any) -> Floats:

@@ -7,12 +7,13 @@
     games = ["bernoulli([0.2, 0.5, 0.9])"]
     delays = ["constant(100)", "geometric(mean=50)", "pareto(mean=50, alpha=1.5)"]
 
-Optional: `description`, `seed` (0), `expiry` (rounds after which a ticket is cancelled, or "none"), and any number of
-`[[grid]]` tables: each is a grid of its own that takes from the top what it does not say itself.
+Optional: `replications` (20), `description`, `seed` (0), `expiry` (rounds after which a ticket is cancelled, or
+"none"), and any number of `[[grid]]` tables: each is a grid of its own that takes from the top what it does not say.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,19 +22,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belated import catalog, notation, require
-from belated.engine.play import check_fit
+from belated.engine.play import MOST_ROUNDS, check_fit
 from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
 from belated.protocols import Delays, Game, Learner
-from belated.studies.cells import Play
+from belated.studies.cells import Play, from_description
 from belated.studies.run import Engine, Watch, run_cells
-from belated.studies.store import Store
+from belated.studies.store import Store, write_whole
 
 if TYPE_CHECKING:
     from belated.studies.results import Results
 
+#: Unless a study says otherwise.
+REPLICATIONS = 20
+
 AXES = ("forecasters", "games", "delays", "rounds", "replications", "expiry")
 KEYS = ("title", "description", "seed", *AXES, "grid")
+#: What a study's folder says of it.
+FILE = "study.json"
 #: One forecaster, game or law may be given without a list, and by the singular.
 SINGULAR = {"forecaster": "forecasters", "game": "games", "delay": "delays", "horizon": "rounds", "horizons": "rounds"}
 
@@ -55,7 +61,6 @@ class Study:
     title: str
     cells: tuple[Play, ...]
     description: str = ""
-    source: str = ""  #: the text of the file it was read from
 
     @classmethod
     def read(cls, file: str | Path) -> Study:
@@ -76,7 +81,7 @@ class Study:
             data = tomllib.loads(source)
         except tomllib.TOMLDecodeError as error:
             raise StudyProblems(where, [f"it is not TOML: {error}"]) from None
-        return cls._from(data, where, title, source)
+        return cls._from(data, where, title)
 
     @classmethod
     def make(cls, **data: Any) -> Study:
@@ -85,17 +90,26 @@ class Study:
         >>> Study.make(forecasters=["bold(exp3)"], games=["bernoulli([0.2, 0.8])"], delays=["constant(5)"], rounds=100)
         <study 'A study': 1 cell, 100 decisions>
         """
-        return cls._from(data, "the study", "A study", "")
+        return cls._from(data, "the study", "A study")
 
     @classmethod
-    def _from(cls, data: Mapping[str, Any], where: str, title: str, source: str) -> Study:
+    def load(cls, folder: str | Path) -> Study:
+        """The study that was run into a folder."""
+        file = Path(folder) / FILE
+        if not file.exists():
+            raise InvalidArgument(f"{str(folder)!r} holds no study: there is no {FILE} in it")
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return cls(data["title"], tuple(from_description(cell) for cell in data["cells"]), data["description"])
+
+    @classmethod
+    def _from(cls, data: Mapping[str, Any], where: str, title: str) -> Study:
         reader = _Reader()
-        cells = list(reader.cells(data))
+        cells = list({cell.key: cell for cell in reader.cells(data)}.values())
         title = reader.words(data, "title", title)
         description = reader.words(data, "description", "")
         if reader.problems:
             raise StudyProblems(where, list(dict.fromkeys(reader.problems)))
-        return cls(title, tuple(cells), description, source)
+        return cls(title, tuple(cells), description)
 
     @property
     def decisions(self) -> int:
@@ -110,9 +124,10 @@ class Study:
         from belated.studies.results import Results
 
         folder = Path(out)
-        done, state = run_cells(self.cells, Store(folder / "cells"), engine, watch)
-        if self.source:
-            (folder / "study.toml").write_text(self.source, encoding="utf-8")
+        store = Store(folder / "cells")
+        what = {"title": self.title, "description": self.description, "cells": [c.describe() for c in self.cells]}
+        write_whole(folder / FILE, json.dumps(what, indent=1).encode())
+        done, state = run_cells(self.cells, store, engine, watch)
         return Results(self, {cell.key: done[cell] for cell in self.cells}, state)
 
 
@@ -125,12 +140,12 @@ class _Reader:
     def cells(self, data: Mapping[str, Any]) -> Iterator[Play]:
         top = self._named(data, "", KEYS)
         grids = top.pop("grid", [{}])
-        if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
-            self.problems.append("grid: must be given as [[grid]] tables")
+        if not isinstance(grids, list) or not grids or not all(isinstance(grid, dict) for grid in grids):
+            self.problems.append(f"grid: must be given as [[grid]] tables, got {grids!r}")
             return
         for number, grid in enumerate(grids):
             where = f"grid[{number}]." if "grid" in data else ""
-            own = self._named(grid, where, tuple(key for key in KEYS if key != "grid"))
+            own = self._named(grid, where, ("seed", *AXES))
             yield from self._grid({**top, **own}, where)
 
     def words(self, data: Mapping[str, Any], key: str, default: str) -> str:
@@ -143,7 +158,9 @@ class _Reader:
         named = {}
         for key, value in data.items():
             name = SINGULAR.get(key, key)
-            if name in known:
+            if name in named:
+                self.problems.append(f"{where}{key}: {name} is given twice")
+            elif name in known:
                 named[name] = value
             else:
                 hint = catalog.nearest(key, known) or f"there are {', '.join(known)}"
@@ -152,18 +169,19 @@ class _Reader:
 
     def _grid(self, data: dict[str, Any], where: str) -> Iterator[Play]:
         before = len(self.problems)
-        seed = self._number(f"{where}seed", data.get("seed", 0), 0)
+        seed = self._number(f"{where}seed", data.get("seed", 0), 0, 2**64 - 1)
         axes = {key: self._axis(data, key, where) for key in AXES}
         if len(self.problems) > before:
             return
         for forecaster, game, delays, rounds, replications, expiry in product(*axes.values()):
             try:
+                require.integer("rounds x replications", rounds * replications, high=MOST_ROUNDS)
                 yield Play(*fit(forecaster, game, delays, rounds), rounds, replications, seed, expiry)
             except InvalidArgument as error:
                 self.problems.append(f"{where}{error}")
 
     def _axis(self, data: dict[str, Any], key: str, where: str) -> list[Any]:
-        default = {"replications": 1, "expiry": "none"}.get(key)
+        default = {"replications": REPLICATIONS, "expiry": "none"}.get(key)
         if data.get(key, default) is None:
             self.problems.append(f"{where}{key}: is missing")
             return []
@@ -189,11 +207,11 @@ class _Reader:
             self.problems.append(f"{place}: {error}")
         return value
 
-    def _number(self, place: str, value: Any, low: int) -> int:
+    def _number(self, place: str, value: Any, low: int, high: int = MOST_ROUNDS) -> int:
         try:
             # 1e6 is a number without a fraction.
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
-            return require.integer(place, whole, low=low)
+            return require.integer(place, whole, low=low, high=high)
         except InvalidArgument as error:
             self.problems.append(str(error))
             return low

@@ -32,8 +32,10 @@ PARTS = (
 LEAD = (
     "Feedback comes late: an ad is shown now, the sale comes days later, and others must be served meanwhile. "
     "Joulani, György and Szepesvári (<i>Online Learning under Delayed Feedback</i>, ICML 2013) prove what that costs. "
-    "Their paper has no experiments. Here is one for each of its claims: the formula, what was measured beside it, "
-    "and a verdict computed from the data."
+    "Their paper has no experiments. Here are some for its claims, on bandits and with full information (the paper's "
+    "setting is wider: partial monitoring with side information): the formula, what was measured beside it, and a "
+    "verdict computed from the data. In BOLD's bound <i>f</i> stands for min(<i>m</i>, <i>f</i>(max(<i>m</i>, 1))), "
+    "which is what the theorem needs: concave, and 0 at 0."
 )
 
 
@@ -58,16 +60,20 @@ def run_paper(
     engine: Engine | None = None,
     watch: Watch | None = None,
 ) -> tuple[Path, list[Section], State]:
-    """Finish the cells of the chosen parts and write the page; what is in `out` already is not computed again."""
-    parts = choose(only)
-    cells = [cell for part in parts for cell in part.cells(full)]
-    done, state = run_cells(cells, Store(Path(out) / "cells"), engine, watch)
-    sections = [part.section(done, full) for part in parts]
-    page = Page("Online learning under delayed feedback, measured", LEAD, sections, _notes(cells, full, only))
-    return page.write(out), sections, state
+    """Finish the cells of the chosen parts and write the page; what is in `out` already is not computed again.
+
+    The page also keeps those of the other parts that are finished.
+    """
+    chosen, store = choose(only), Store(Path(out) / "cells")
+    done, state = run_cells([cell for part in chosen for cell in part.cells(full)], store, engine, watch)
+    shown = [part for part in PARTS if part in chosen or all(store.has(cell.key) for cell in part.cells(full))]
+    sections = [part.section(done, full) for part in shown]
+    cells = [cell for part in shown for cell in part.cells(full)]
+    page = Page("Online learning under delayed feedback, measured", LEAD, sections, _notes(cells, full, shown))
+    return page.write(out), [s for s, part in zip(sections, shown, strict=True) if part in chosen], state
 
 
-def _notes(cells: Sequence[Cell], full: bool, only: Sequence[str]) -> list[str]:
+def _notes(cells: Sequence[Cell], full: bool, shown: Sequence[Part]) -> list[str]:
     unique = {cell.key: cell for cell in cells}
     decisions = sum(cell.decisions for cell in unique.values())
     version = "the long version" if full else "the short version (<code>belated paper --full</code> is the long one)"
@@ -75,9 +81,11 @@ def _notes(cells: Sequence[Cell], full: bool, only: Sequence[str]) -> list[str]:
         f"{len(unique):,} cells, {decisions:,} simulated decisions: {version}. Bands are 95% confidence intervals of "
         "the mean. A verdict is given with 99% confidence for all cells that it speaks of together; a bound more than "
         "twenty times what was measured is called uninformative, one that says no more than one per round vacuous. "
-        "All algorithms met the same outcomes and delays. Data: <code>data/*.parquet</code>; figures: "
+        "What is compared met the same outcomes and delays, unless a caption says otherwise. "
+        "Data: <code>data/*.parquet</code>; figures: "
         "<code>figures/</code>."
     ]
-    if only:
-        notes.append(f"This page shows: {', '.join(only)}. <code>belated paper</code> makes the whole one.")
+    missing = [part.name for part in PARTS if part not in shown]
+    if missing:
+        notes.append(f"Not on this page yet: {', '.join(missing)}. <code>belated paper</code> makes the whole one.")
     return notes

@@ -15,7 +15,7 @@ import numpy as np
 from belated.delays import Constant
 from belated.engine.result import Result
 from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, Verdict, judge
+from belated.engine.verdict import LEVEL, Verdict, half_width, judge
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
@@ -33,10 +33,8 @@ GAPS = np.array([max(MEANS) - mean for mean in MEANS])
 SEED = 1
 RULES: dict[str, Callable[[Learner], Forecaster]] = {"BOLD": BOLD, "QPM-D": QPMD, "direct": Direct}
 BASES: dict[str, Learner] = {"UCB1": UCB1(len(MEANS)), "KL-UCB": KLUCB(len(MEANS))}
-#: From this delay on BOLD is compared with the others.
-LONG = 10
-#: From this delay on the penalty of QPM-D is larger than the noise of the regret without delay.
-JUDGED = 200
+#: A penalty that is smaller than the interval of what was added, to either side, cannot be judged.
+RESOLVED = 1.0
 #: Replications of a base alone, at most.
 MOST = 8000
 
@@ -169,22 +167,20 @@ def multiplies(results: Table) -> Finding:
     differences = [_gap(results[key], results[key[0], "alone", key[2]], key[2] + 1, len(keys)) for key in keys]
     agree = [d.contains(0.0) for d in differences]
     off = max(abs(d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
+    wide = max((d.high - d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
     return Finding(
         "BOLD multiplies: its regret is <i>τ</i> + 1 times that of its base after <i>n</i>/(<i>τ</i> + 1) rounds.",
         "matches" if all(agree) else "fails",
-        f"{sum(agree)} of {len(agree)} intervals of the difference contain 0, the means differ by at most {off:.1%}; "
-        f"confidence {LEVEL:.0%} for all together",
+        f"{sum(agree)} of {len(agree)} intervals of the difference contain 0, the means differ by at most {off:.1%}, "
+        f"the intervals reach at most {wide:.1%} from them; confidence {LEVEL:.0%} for all together",
     )
 
 
 def _gap(bold: Result, alone: Result, times: int, family: int) -> Interval:
     """BOLD less `times` its base, which met other rewards: Student's interval with the fewer degrees of freedom."""
-    from scipy.special import stdtrit
-
     mean = bold.mean_regret - times * alone.mean_regret
     error = float(np.hypot(bold.standard_error, times * alone.standard_error))
-    count = min(bold.replications, alone.replications)
-    width = error * float(stdtrit(count - 1, 1 - (1 - LEVEL) / (2 * family)))
+    width = half_width(error, min(bold.replications, alone.replications), family=family)
     return Interval(mean, mean - width, mean + width)
 
 
@@ -195,17 +191,19 @@ def extra(results: Table, base: str, rule: str, delay: int) -> Any:
 
 def penalty(results: Table) -> Finding:
     """Whether QPM-D adds at most sum_i Delta_i G*_i to what its base pays without delay, as measured."""
-    keys = [key for key in results if key[1] == "QPM-D" and key[2] >= JUDGED]
+    keys = [key for key in results if key[1] == "QPM-D" and key[2] > 0]
     verdicts = []
     for key in keys:
         added, allowed = extra(results, *key), results[key].peaks @ GAPS
         error = error_of(added - allowed)
-        verdicts.append(judge(added.mean(), error, len(added), float(allowed.mean()), family=len(keys)))
+        verdict = judge(added.mean(), error, len(added), float(allowed.mean()), family=len(keys))
+        if allowed.mean() >= RESOLVED * (verdict.high - verdict.measured):
+            verdicts.append(verdict)
     return finding(
         "QPM-D adds: its regret exceeds the measured regret without delay by at most Σ Δ<sub>i</sub> "
         "<i>G</i>*<sub>i</sub>.",
         verdicts,
-        f"judged at delays from {JUDGED} on: below, the penalty is too small beside the noise of the regret itself",
+        f"{len(keys) - len(verdicts)} of {len(keys)} cells are left out: their penalty is smaller than the noise",
     )
 
 
@@ -237,8 +235,8 @@ def slope_word(fit: Fit | None) -> str:
 
 
 def differences(results: Table) -> dict[tuple[str, str, int], Interval]:
-    """BOLD's regret less that of the others at long delays, paired; the intervals hold together."""
-    keys = [key for key in results if key[1] in ("QPM-D", "direct") and key[2] >= LONG]
+    """BOLD's regret less that of the others, paired; the intervals hold together."""
+    keys = [key for key in results if key[1] in ("QPM-D", "direct") and key[2] > 0]
     return {
         (base, rule, delay): mean_interval(
             results[base, "BOLD", delay].regret[:, -1] - results[base, rule, delay].regret[:, -1], family=len(keys)
@@ -248,14 +246,14 @@ def differences(results: Table) -> dict[tuple[str, str, int], Interval]:
 
 
 def dearer(results: Table) -> Finding:
-    """Whether BOLD's regret exceeds that of the others at all long delays."""
+    """Whether BOLD's regret exceeds that of the others at all delays."""
     found = differences(results)
     more, less = sum(d.low > 0 for d in found.values()), sum(d.high < 0 for d in found.values())
     times = [
         results[base, "BOLD", delay].mean_regret / results[base, rule, delay].mean_regret for base, rule, delay in found
     ]
     return Finding(
-        f"At every delay of {LONG} and more BOLD's regret exceeds that of QPM-D and of the base played directly.",
+        "At every delay BOLD's regret exceeds that of QPM-D and of the base played directly.",
         "holds" if more == len(found) else "fails" if less else "unclear",
         f"higher in {more} of {len(found)} comparisons, {number(min(times))} to {number(max(times))} times as high; "
         f"paired differences, confidence {LEVEL:.0%} for all together",

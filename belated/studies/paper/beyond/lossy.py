@@ -97,17 +97,17 @@ def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
 def open_finding(done: Done, grid: Grid) -> Finding:
     """Whether as many tickets are open as expected."""
     found = {key[1:]: done[play] for key, play in lossy_plays(grid).items() if key[0] == BOLD_EXP3}
-    inside = [
-        mean_interval(result.outstanding, family=len(found)).contains(expected_open(grid, *key))
-        for key, result in found.items()
-    ]
+    intervals = {key: mean_interval(result.outstanding, family=len(found)) for key, result in found.items()}
+    inside = [interval.contains(expected_open(grid, *key)) for key, interval in intervals.items()]
+    wide = max((i.high - i.mean) / i.mean for i in intervals.values())
     most = max(grid.losses)
     never, expiring = (number(found[most, e, grid.rounds].instances.mean()) for e in (None, grid.expiry))
     return Finding(
         "Without expiry the open tickets, and with them BOLD's instances, grow like p n; with expiry they do not grow.",
         "matches" if all(inside) else "fails",
         f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, confidence {LEVEL:.0%} for all together; "
-        f"at p = {most} and {grid.rounds:,} rounds BOLD has {never} instances without expiry and {expiring} with it",
+        f"the intervals reach at most {wide:.1%} from the mean; at p = {most} and {grid.rounds:,} rounds BOLD has "
+        f"{never} instances without expiry and {expiring} with it",
     )
 
 

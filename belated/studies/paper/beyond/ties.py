@@ -76,9 +76,10 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
             [p for (_, wait), p in found.items() if wait == last],
         ),
         Finding(
-            "At shorter delays a longer first phase is not all lost: what it observes must be observed at some time.",
+            f"At shorter delays, regret with ties by fewest predictions is {counts} of {len(words)} cells.",
             "shown",
-            f"regret with fewest predictions: {counts} of {len(words)} cells; confidence {LEVEL:.0%} for all together",
+            f"confidence {LEVEL:.0%} for all together; probably a longer first phase is not all lost: what it observes "
+            "must be observed at some time (not tested here)",
         ),
         *(
             Drawing(
