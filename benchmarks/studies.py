@@ -43,9 +43,8 @@ def overhead(cells: int, seconds: float) -> None:
         again = time.perf_counter() - began
     cores = os.cpu_count() or 1
     print(f"{cells} cells of {min(inside):.2f} to {max(inside):.2f} s in the engine, {cores} cores")
-    print(
-        f"passed {elapsed:.1f} s, engine {sum(inside) / cores:.1f} s a core: overhead {elapsed * cores / sum(inside) - 1:.2%}"
-    )
+    share = elapsed * cores / sum(inside) - 1
+    print(f"passed {elapsed:.1f} s, engine {sum(inside) / cores:.1f} s a core: overhead {share:.2%}")
     print(f"a second run, all reused: {again:.1f} s")
 
 

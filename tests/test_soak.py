@@ -70,3 +70,19 @@ print("stopped")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert ran.stdout.strip() == "stopped", ran.stderr
+
+
+def test_the_whole_paper_survives_kills(tmp_path):
+    """Killed three times, then finished: no verdict against the paper's theorems."""
+    command = [sys.executable, "-m", "belated.cli", "paper", "--out", str(tmp_path)]
+    for seconds in (8, 20, 35):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=seconds)
+        process.kill()
+        process.wait()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert " reused" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    fails = [row for row in rows if "fails" in row[:2]]
+    assert len(fails) <= 1 and "published" in (tmp_path / "index.html").read_text()

@@ -80,7 +80,7 @@ def grid(sizes: dict[str, Size]) -> dict[Reading, list[Play]]:
 def _grid(full: bool) -> dict[Reading, list[Play]]:
     # Thompson sampling takes twenty times as long a round.
     whole = Size(ROUNDS, REPLICATIONS)
-    return grid({"Thompson": whole, "UCB": whole} if full else {"Thompson": Size(150_000, 8), "UCB": Size(ROUNDS, 8)})
+    return grid({"Thompson": whole, "UCB": whole} if full else {"Thompson": Size(150_000, 8), "UCB": Size(ROUNDS, 5)})
 
 
 def cells(full: bool) -> list[Cell]:
