@@ -88,7 +88,7 @@ class Study:
         """The same from Python; forecasters, games and delays may be specs, too.
 
         >>> Study.make(forecasters=["bold(exp3)"], games=["bernoulli([0.2, 0.8])"], delays=["constant(5)"], rounds=100)
-        <study 'A study': 1 cell, 100 decisions>
+        <study 'A study': 1 cell, 2,000 decisions>
         """
         return cls._from(data, "the study", "A study")
 
