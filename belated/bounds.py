@@ -363,6 +363,32 @@ def tsallis_inf(n: float, actions: int) -> float:
     return 4 * math.sqrt(actions * n) + 1 if actions > 1 else 0.0
 
 
+def global_exp3(n: float, actions: int, k: float = 1) -> float:
+    """GlobalExp3 in expectation, losses in [0, 1], any globally observable game: f(n) = 4 A n^(2/3) + A^3; 0 if K = 1.
+
+    A = (k K)^(2/3) ((e - 2) ln K)^(1/3), k = max(1, max |w|), g_t = min(1, A t^(-1/3)), e_t = ln K / (A t^(2/3)), at
+    most g_t / (k K). Sketch: estimates are at most k K / g_t, so e^-x <= 1 - x + (e - 2) x^2 (x >= -1) may be used, and
+    their squares at most k^2 K^2 / g_t in the mean. Hence R_n <= sum g_t + ln K / e_n + (e - 2) k^2 K^2 sum e_t / g_t.
+    From t = A^3 on the two sums grow by A t^(-1/3) each, before it by 1 and by A^2 t^(-2/3); ln K / e_n = A n^(2/3)
+    for n >= A^3. Up to A^3 rounds, n itself is smaller.
+
+    >>> round(global_exp3(10_000, 2))
+    2338
+    """
+    n, a = require.real("n", n, low=1), global_exp3_constant(actions, k)
+    return 4 * a * math.pow(n, 2 / 3) + math.pow(a, 3)
+
+
+def global_exp3_constant(actions: int, k: float = 1) -> float:
+    """A of `global_exp3`. Its bound under BOLD says something where n / (G* + 1) > 70 A^3 or so.
+
+    >>> round(global_exp3_constant(3), 3)
+    1.922
+    """
+    actions, k = _whole("actions", actions, 1), require.real("k", k, low=1)
+    return math.pow(k * actions, 2 / 3) * math.pow((math.e - 2) * math.log(actions), 1 / 3)
+
+
 def block_adversary(n: int, delay: int, actions: int) -> float:
     """Exact expected regret of every forecaster on the block adversary: (tau + 1)(E max_i X_i - m / 2).
 

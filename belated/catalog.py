@@ -7,7 +7,8 @@ case.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, MutableMapping
 from inspect import isabstract
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from belated import delays, forecasters, games, learners
 from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
+from belated.games.classical import CLASSICAL
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
 
@@ -54,15 +56,15 @@ GAMES = _specs(games, Game)
 DELAYS = _specs(delays, Delays)
 LAWS = {law.__name__.lower(): law for law in laws.Law.__subclasses__()}
 
-TABLES = {
+TABLES: dict[str, MutableMapping[str, Any]] = {
     "learner": LEARNERS,
     "forecaster": FORECASTERS | SHORTHANDS,
-    "game": GAMES,
+    "game": ChainMap(GAMES, CLASSICAL),
     "delays": DELAYS,
     "law of an arm": LAWS,
 }
 #: Fields that hold specs of another table than their owner's.
-INNER = {"learner": "learner", "laws": {"game": "law of an arm", "delays": "delays"}, "law": "delays"}
+INNER = {"learner": "learner", "laws": {"game": "law of an arm", "delays": "delays"}, "law": {"delays": "delays"}}
 
 
 Spec = TypeVar("Spec", bound=type[Learner] | type[Game] | type[Delays])

@@ -65,6 +65,13 @@ def _parts(incomplete: str) -> list[str]:
     return [part.name for part in PARTS if part.name.startswith(incomplete)]
 
 
+def _finite_games(incomplete: str) -> list[str]:
+    from belated.games.classical import CLASSICAL
+
+    files = [str(path) for path in sorted(Path().glob("*.toml"))]
+    return [name for name in [*sorted(CLASSICAL), *files] if name.startswith(incomplete)]
+
+
 def _engines(incomplete: str) -> list[str]:
     return [name for name in ("local", "ray") if name.startswith(incomplete)]
 
@@ -167,6 +174,36 @@ def play(
         print_play(result)
         if plot is not None:
             typer.echo(f"drawn to {plot}")
+
+
+@app.command("game")
+def show_game(
+    game: Annotated[
+        str,
+        typer.Argument(
+            help='A TOML file with loss and symbols, or a name such as apple_tasting or "spam(cost=0.3)".',
+            autocompletion=_finite_games,
+        ),
+    ],
+    plot: Annotated[Path | None, typer.Option(help="Draw the cells into this file (two or three outcomes).")] = None,
+) -> None:
+    """What a finite game of partial monitoring is: its class, actions, neighbours and what can be told apart.
+
+    Try: belated game examples/game.toml
+    """
+    from belated.engine.plotting import check_picture
+    from belated.notation import finite_game
+    from belated.printing import print_game
+
+    with _plain_errors():
+        if plot is not None:
+            check_picture(plot)
+        found = finite_game(game).describe()
+        if plot is not None:
+            found.plot(plot)
+    print_game(found)
+    if plot is not None:
+        typer.echo(f"drawn to {plot}")
 
 
 @app.command("catalog")

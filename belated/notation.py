@@ -3,8 +3,8 @@
 The text is a name of the catalog (upper or lower case), with arguments in brackets where it needs any: numbers, words,
 lists, and more of the same. It is read, never executed. A dictionary with a `name` says the same.
 
-What the other parts of a cell decide may be left out: a learner takes its number of actions from the game, and a game
-gives the kind of feedback that the learner learns from.
+What the other parts of a cell decide may be left out: a learner takes its number of actions (in partial monitoring its
+matrices) from the game, and a game gives the kind of feedback that the learner learns from.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from belated import catalog
 from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
-from belated.games import laws
+from belated.games import Monitoring, laws
+from belated.games.classical import CLASSICAL, full_information
 from belated.protocols import NEVER, Delays, Game, Learner
 
-#: What stands in for a number of actions that is not known yet.
+#: What stands in for a number of actions, and for a game of partial monitoring, that is not known yet.
 ANY_ACTIONS = 2
+ANY_GAME = full_information(ANY_ACTIONS)
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -45,6 +49,9 @@ def read(kind: str, given: Any) -> dict[str, Any]:
     return _spec(kind, tree)
 
 
+#: Arguments of learners that the game decides.
+DECIDED = ("actions", "loss", "symbols")
+
 EXAMPLES = {
     "forecaster": "bold(exp3)",
     "learner": "exp3",
@@ -54,14 +61,15 @@ EXAMPLES = {
 }
 
 
-def forecaster(given: Any, actions: int = ANY_ACTIONS) -> Forecaster:
-    """A forecaster; learners that do not say how many actions they have get so many.
+def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
+    """A forecaster; learners that do not say how many actions they have get so many, or the matrices of the game.
 
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
     """
-    data = read("forecaster", given)
-    made: Forecaster = catalog.from_data("forecaster", _with_actions("forecaster", data, actions))
+    monitored = game if isinstance(game, Monitoring) else ANY_GAME
+    known = {"actions": actions, "loss": monitored.loss, "symbols": monitored.symbols}
+    made: Forecaster = catalog.from_data("forecaster", _filled("forecaster", read("forecaster", given), known))
     return made
 
 
@@ -76,6 +84,20 @@ def game(given: Any, feedback: str | None = None) -> Game:
     if feedback in ("bandit", "full") and "feedback" not in data and _choosable(make, feedback):
         data = data | {"feedback": feedback}
     made: Game = catalog.from_data("game", data)
+    return made
+
+
+def finite_game(given: str) -> Monitoring:
+    """A game of partial monitoring from a TOML file, or from text: the name of a classical one, with arguments.
+
+    >>> finite_game("spam(cost=0.3)").structure.klass
+    'easy'
+    """
+    if given.endswith(".toml") or Path(given).is_file():
+        return Monitoring.read(given)
+    made = game(given)
+    if not isinstance(made, Monitoring):
+        raise InvalidArgument(f"{given} is not a game of partial monitoring; there are {', '.join(sorted(CLASSICAL))}")
     return made
 
 
@@ -100,11 +122,13 @@ def text(kind: str, spec: Any) -> str:
 
 
 def _text(kind: str, data: dict[str, Any]) -> str:
+    if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys():
+        data = _by_name(data)
     parts = []
     parameters = _parameters(catalog.find(kind, data["name"]))
     positional = True
     for name, parameter in parameters.items():
-        if name not in data or (kind in ("learner", "forecaster") and name == "actions"):
+        if name not in data or (kind in ("learner", "forecaster") and name in DECIDED):
             positional = False
             continue
         value = data[name]
@@ -116,6 +140,20 @@ def _text(kind: str, data: dict[str, Any]) -> str:
         parts.append(shown if positional else f"{name}={shown}")
     inside = ", ".join(parts)
     return f"{data['name']}({inside})" if inside else str(data["name"])
+
+
+@cache
+def _classical() -> dict[Any, str]:
+    """The names of the classical games, as they are without arguments, by their matrices."""
+    made = {name: make() for name, make in CLASSICAL.items()}
+    return {(game.loss, game.symbols): name for name, game in made.items()}
+
+
+def _by_name(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a game of partial monitoring, by name where it is a classical one."""
+    made = Monitoring(data["loss"], data["symbols"])
+    name = _classical().get((made.loss, made.symbols))
+    return data if name is None else {"name": name, "law": data.get("law"), "trace": data.get("trace")}
 
 
 def _value_text(kind: str, name: str, value: Any) -> str:
@@ -192,15 +230,14 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _with_actions(kind: str, data: dict[str, Any], actions: int) -> dict[str, Any]:
+def _filled(kind: str, data: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The data with what is known from elsewhere, where it is not said."""
     slots = _parameters(catalog.find(kind, data["name"]))
-    filled = dict(data)
-    if "actions" in slots and "actions" not in data:
-        filled["actions"] = actions
+    filled = {slot: value for slot, value in known.items() if slot in slots} | data
     for slot in slots:
         inner = catalog.inner_kind(kind, slot)
         if inner == "learner" and isinstance(filled.get(slot), dict):
-            filled[slot] = _with_actions(inner, filled[slot], actions)
+            filled[slot] = _filled(inner, filled[slot], known)
     return filled
 
 

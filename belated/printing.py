@@ -15,6 +15,7 @@ from rich.table import Table
 from belated import notation
 from belated.engine.result import Result
 from belated.engine.verdict import half_width
+from belated.games.description import Description
 from belated.protocols import NEVER
 from belated.studies.page import Section
 from belated.studies.run import State
@@ -116,6 +117,23 @@ def print_play(result: Result) -> None:
     decisions = result.rounds * result.replications
     shown.add_row("speed", f"{decisions:,} decisions in {result.seconds:.2f} s")
     Console().print(shown)
+
+
+def print_game(described: Description) -> None:
+    """What a finite game is."""
+    console = Console()
+    style = {"trivial": "green", "easy": "green", "hard": "yellow", "hopeless": "red"}[described.structure.klass]
+    word, _, meaning = described.headline.partition(":")
+    console.print(f"[bold {style}]{word}[/]:{meaning}")
+    for columns, rows in (
+        (("action", "kind", "losses", "symbols"), described.actions()),
+        (("neighbours", "N+", "observable", "observer"), described.neighbours()),
+    ):
+        if rows:
+            shown = Table(*columns, box=SIMPLE)
+            for row in rows:
+                shown.add_row(*map(escape, row))
+            console.print(shown)
 
 
 def _spread(mean: float, error: float, replications: int) -> str:

@@ -17,7 +17,7 @@ exceptions or global randomness. One source serves plain Python, the compiled si
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
+#: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
+NEEDED: int = -2
 
 Floats = NDArray[np.float64]
-Feedback = Literal["bandit", "full"]
+Feedback = Literal["bandit", "full", "symbol"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,8 +80,9 @@ class Learner(ABC):
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
     version: ClassVar[int] = 1
-    #: What the learner learns from: its own reward, the rewards of all actions, or (if it learns nothing) any.
-    feedback: ClassVar[Literal["bandit", "full", "any"]] = "bandit"
+    #: What the learner learns from: its own reward, the rewards of all actions, the symbol of a game of partial
+    #: monitoring, or (if it learns nothing) any.
+    feedback: ClassVar[Literal["bandit", "full", "symbol", "any"]] = "bandit"
     #: Its bound without delay in a few words (n rounds, K actions), as the catalog shows it.
     guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
@@ -90,6 +93,23 @@ class Learner(ABC):
     #: How many numbers of side information a prediction takes.
     context_size: int = 0
     actions: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def loss(self) -> tuple[tuple[float, ...], ...]:
+            """The losses (actions x outcomes) of the game that a learner of symbols is made for: a field."""
+            ...
+
+        @property
+        def symbols(self) -> tuple[tuple[Hashable, ...], ...]:
+            """The symbols of that game, likewise."""
+            ...
+
+    @classmethod
+    def example(cls) -> Learner:
+        """A small one, for checks and tests. Learners that are made for a game give one here."""
+        return cls(actions=3)  # type: ignore[call-arg]
 
     @abstractmethod
     def layout(self) -> np.dtype[Any]:
@@ -111,6 +131,22 @@ class Learner(ABC):
     @abstractmethod
     def update(params: Any, state: Any, context: Any, action: int, probability: float, feedback: Any) -> None:
         """Kernel: learn. `feedback` is a vector of length 1, or of one reward an action."""
+
+    def supply(self, params: Any, state: Any) -> None:
+        """Compute what `predict` needs and put it into `params`: `params["field"][:] = ...`.
+
+        A predict kernel that cannot go on returns the action `NEEDED`, with its state unchanged. Then nothing has
+        happened: this method is called with the shared params (one for each thread) and the state that asked, and the
+        state is asked again, with the same draws. What is wanted can be noted in `params`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no supply")
+
+    def encode(self, action: int, symbol: Any) -> float:
+        """The number of a symbol among those of an action, by first appearance: what kernels of symbol learners see.
+
+        ValueError if the action has no such symbol. Only learners of symbols, which have the matrix `symbols`, need it.
+        """
+        return float(list(dict.fromkeys(self.symbols[action])).index(symbol))
 
     def bound(self, n: float) -> float | None:
         """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
@@ -135,15 +171,24 @@ class Game(ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
 
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
-    and theirs to use; `feedback`, to be filled with 1 or K numbers. In the compiled loop they are bare pointers: index
-    them, but ask for no length and no slice (put sizes into `params`).
+    and theirs to use; `feedback`, to be filled with 1 or K numbers (a symbol is one). In the compiled loop they are
+    bare pointers: index them, but ask for no length and no slice (put sizes into `params`).
     """
 
     feedback: Feedback
     #: True when rewards are i.i.d. draws with the expectations `means`.
-    stochastic: ClassVar[bool] = False
+    stochastic: bool = False
+    #: What regret is measured in: the difference between the largest and the smallest reward.
+    scale: float = 1.0
+    #: The largest number that feedback may hold: 1, or the largest number of a symbol.
+    largest: float = 1.0
     #: True when regret is against one fixed action, as in the theorems.
     fixed_comparator: ClassVar[bool] = True
+    #: How many numbers of side information the game gives before each prediction.
+    context_size: int = 0
+    #: Kernel `observe(params, memory, k0, k1, round_, context)` of a game with side information: fill `context`, before
+    #: the prediction of the round. The same round is never observed twice.
+    observe: ClassVar[Any] = None
     #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
     #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
     event: ClassVar[Any] = None
@@ -193,6 +238,13 @@ class Game(ABC):
     def longest(self) -> int | None:
         """How many rounds the game has; None if it never ends."""
         return None
+
+    def decode(self, action: int, code: float) -> Any:
+        """The symbol that a number in `feedback` stands for. Only games of symbols need it."""
+        return code
+
+    def check_playable(self) -> None:  # noqa: B027  (most games can be)
+        """Raise InvalidArgument if the game can be looked at, but not played."""
 
 
 class Delays(ABC):

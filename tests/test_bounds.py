@@ -25,6 +25,7 @@ BASES: dict[str, Callable[[float], float]] = {
     "exp3ix": partial(bounds.exp3ix, actions=3),
     "tsallis_inf": partial(bounds.tsallis_inf, actions=10),
     "ucb1 free": partial(bounds.ucb1_distribution_free, actions=4),
+    "global exp3": partial(bounds.global_exp3, actions=3, k=1.5),
     "two thirds": lambda m: 1.5 * m ** (2 / 3),
     "tsallis reduced variance": lambda m: 2 * math.sqrt(10 * m) + 100 * math.log(m) + 16,
 }
@@ -40,6 +41,8 @@ bases = pytest.mark.parametrize("base", BASES.values(), ids=list(BASES))
         (bounds.bold(BASES["hedge 10"], 10_000, 9), 479.9),
         (bounds.bold(BASES["exp3"], 10_000, 9), 3034.9),
         (bounds.bold(BASES["tsallis_inf"], 10_000, 9), 4010.0),
+        (bounds.global_exp3_constant(2), (4 * 0.7182818 * 0.6931472) ** (1 / 3)),
+        (bounds.global_exp3(1000, 3, 2), 4 * 3.0513 * 100 + 36 * 0.7182818 * 1.0986123),
         (bounds.exp3ix(10_000, 10), 1919.41 + 417.78 * 1.69315),
         (bounds.ucb1(math.e**5, [0, 0.5, 1]), 80 + 40 + 1.5 * (1 + math.pi**2 / 3)),
         (bounds.ucb1_distribution_free(100, 2), 4 * math.sqrt(400 * math.log(100)) + 2 + 2 * math.pi**2 / 3),
@@ -53,8 +56,28 @@ def test_check_values(value: float, expected: float) -> None:
     assert value == pytest.approx(expected, abs=0.06)
 
 
+@pytest.mark.parametrize(("actions", "k"), [(2, 1), (3, 1), (3, 4), (10, 2.5)])
+def test_global_exp3_is_at_least_its_lemma(actions: int, k: float) -> None:
+    """sum g_t + ln N / e_n + (e - 2) k^2 N^2 sum e_t / g_t, counted out, is below the bound once g_t < 1."""
+    a, size = bounds.global_exp3_constant(actions, k), k * actions
+    t = np.arange(1.0, 200_000)
+    mixed = np.minimum(1, a * t ** (-1 / 3))
+    rate = np.minimum(math.log(actions) / (a * t ** (2 / 3)), mixed / size)
+    lemma = np.cumsum(mixed) + math.log(actions) / rate + (math.e - 2) * size**2 * np.cumsum(rate / mixed)
+    bound = np.array([bounds.global_exp3(n, actions, k) for n in t])
+    assert (np.minimum(lemma, t) <= bound).all()
+    assert (lemma[t >= a**3] <= bound[t >= a**3]).all()
+
+
 def test_one_action_has_no_regret() -> None:
-    for base in (bounds.hedge, bounds.exp3, bounds.exp3ix, bounds.tsallis_inf, bounds.ucb1_distribution_free):
+    for base in (
+        bounds.hedge,
+        bounds.exp3,
+        bounds.exp3ix,
+        bounds.tsallis_inf,
+        bounds.ucb1_distribution_free,
+        bounds.global_exp3,
+    ):
         assert base(100, 1) == 0
         assert bounds.bold(partial(base, actions=1), 100, 9) == 0
     assert bounds.ucb1(100, 0) == bounds.klucb(100, 0.5) == bounds.lai_robbins(100, [0.5]) == 0
@@ -344,6 +367,8 @@ def identity(m: float) -> float:
         (lambda: bounds.exp3ix(10, 0), "actions must be >= 1, got 0"),
         (lambda: bounds.tsallis_inf(10, 2.5), "actions must be a whole number, got 2.5"),  # type: ignore[arg-type]
         (lambda: bounds.ucb1_distribution_free(10, -1), "actions must be >= 1, got -1"),
+        (lambda: bounds.global_exp3(0, 2), "n must be >= 1, got 0"),
+        (lambda: bounds.global_exp3(10, 2, 0.5), "k must be >= 1, got 0.5"),
         (lambda: bounds.capped(identity)(-1), "rounds must be >= 0, got -1"),
         (lambda: bounds.capped(lambda m: -m)(4), r"base_bound\(4\) must be >= 0, got -4"),
         (lambda: bounds.bold(identity, 0, 1), "n must be >= 1, got 0"),

@@ -19,7 +19,7 @@ from scipy import integrate, stats
 
 from belated import bounds, games
 from belated.errors import InvalidArgument
-from belated.games import Arms, Bernoulli, Block, RandomWalk, Replaced, RewardTable, Switching, deal, laws
+from belated.games import Arms, Bernoulli, Block, Monitoring, RandomWalk, Replaced, RewardTable, Switching, deal, laws
 from belated.kernels.compile import COMPILED, kernel, pointer
 from belated.kernels.pointers import OUTCOME_SIGNATURE, REGRET_SIGNATURE
 
@@ -27,6 +27,9 @@ LEVEL = 1e-4
 KEY = np.uint64(23), np.uint64(8)
 FOUR = [laws.Bernoulli(0.3), laws.Uniform(0.2, 0.6), laws.Beta(0.5, 2), laws.TruncatedNormal(0.9, 0.2)]
 TABLE = np.random.default_rng(1).random((200, 3))
+PRICING = games.dynamic_pricing(prices=3, values=4)
+PRICES = PRICING.loss, PRICING.symbols
+TRACE = np.random.default_rng(2).integers(0, 4, 200)
 
 GAMES = [
     Bernoulli([0.2, 0.5, 0.9]),
@@ -43,6 +46,9 @@ GAMES = [
     Block(70, length=1, feedback="bandit"),
     Replaced(4, probability=0.1, a=0.5, b=2),
     Replaced(4, probability=0.1, announced=True),
+    Monitoring(*PRICES, law=[0.4, 0.0, 0.35, 0.25]),
+    Monitoring(*PRICES, trace=TRACE),
+    Monitoring(*PRICES, law=[0.1, 0.2, 0.3, 0.4], trace=TRACE),
 ]
 ROUNDS = 60
 
@@ -83,7 +89,8 @@ def test_outcomes_do_not_look_at_what_is_played(game):
         actions = some_actions(game, seed=seed)
         for t, (reward, feedback) in enumerate(Run(game).play(actions)):
             assert reward == table[t, actions[t]]
-            assert feedback.tolist() == (table[t].tolist() if game.feedback == "full" else [reward])
+            if game.feedback != "symbol":
+                assert feedback.tolist() == (table[t].tolist() if game.feedback == "full" else [reward])
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)
@@ -97,17 +104,17 @@ def test_regret_is_the_sum_in_the_docstring(game):
         earned += reward
         if isinstance(game, Replaced):
             owed += run.memory[3:].max() - run.memory[3 + actions[t]]
-        elif game.stochastic:
+        elif game.means is not None:
             owed = float(np.sum((np.max(game.means) - np.array(game.means)) * counts))
         else:
-            owed = np.cumsum(table[: t + 1], axis=0)[-1].max() - earned
+            owed = game.scale * (np.cumsum(table[: t + 1], axis=0)[-1].max() - earned)
         assert run.regret == pytest.approx(owed, abs=1e-12)
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)
 def test_deal_is_what_is_played(game):
     assert deal(game, 20, seed=5).shape == (20, game.actions)
-    if not isinstance(game, RewardTable):
+    if game.longest() is None:
         assert not np.array_equal(deal(game, 20, seed=5), deal(game, 20, seed=6))
         assert not np.array_equal(deal(game, 20, seed=5), deal(game, 20, seed=5, replication=1))
 
@@ -358,7 +365,7 @@ def plain(value):
     """A spec as plain data: a walk over its fields."""
     if dataclasses.is_dataclass(value):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
-        return {"name": type(value).__name__, "law": isinstance(value, laws.Law), **fields}
+        return {"name": type(value).__name__, "place": "laws" if isinstance(value, laws.Law) else "games", **fields}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
@@ -366,7 +373,7 @@ def plain(value):
 
 def rebuilt(data):
     if isinstance(data, dict):
-        place = laws if data.pop("law") else games
+        place = {"laws": laws, "games": games}[data.pop("place")]
         return getattr(place, data.pop("name"))(**{key: rebuilt(value) for key, value in data.items()})
     return [rebuilt(item) for item in data] if isinstance(data, list) else data
 

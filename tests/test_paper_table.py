@@ -99,6 +99,7 @@ def test_the_whole_study_is_large_enough_and_every_part_has_its_cells():
         "peak",
         "stochastic",
         "contrast",
+        "monitoring",
         "cost",
         "table",
         "beyond",

@@ -25,7 +25,7 @@ def test_sixty_long_plays_agree_with_the_reference(kind, learner):
 
 @pytest.mark.parametrize("name", bl.catalog.LEARNERS)
 def test_compiled_is_python_over_ten_thousand_rounds(name):
-    learner = bl.catalog.LEARNERS[name](actions=3)
+    learner = bl.catalog.LEARNERS[name].example()
     game = arena(learner, 10_000)
     for forecaster in allowed(learner):
         for law in (bl.delays.Geometric(mean=100), bl.delays.Lossy(bl.delays.Pareto(mean=50, alpha=1.2), 0.01)):

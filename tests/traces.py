@@ -19,7 +19,7 @@ def traces() -> dict[str, np.ndarray]:
     """Actions and probabilities of one short run each; geometric delays, with an expiry."""
     found = {}
     for name, make in bl.catalog.LEARNERS.items():
-        learner = make(actions=3)
+        learner = make.example()
         for forecaster in allowed(learner):
             game = arena(learner, ROUNDS)
             run = bl.play(

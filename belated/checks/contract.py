@@ -30,16 +30,39 @@ def allowed(learner: Learner) -> list[type[Forecaster]]:
 
 
 def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
-    """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between."""
+    """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between.
+
+    A learner of symbols names the game that it is made for, by its `loss` and `symbols`: outcomes are fixed then.
+    """
+    if learner.feedback == "symbol":
+        outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
+        return games.Monitoring(learner.loss, learner.symbols, trace=outcomes)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
     return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit")
 
 
 def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
-    """What the learner is told about a round of an arena."""
+    """What the learner's kernels are told about a round of an arena."""
+    if learner.feedback == "symbol":
+        return np.array([learner.encode(action, answer_of(game, learner, round_, action))])
     row = game.table[round_]
     return row if learner.feedback == "full" else row[action : action + 1]
+
+
+def answer_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
+    """What a forecaster of the learner is told: the same, or the symbol itself."""
+    if learner.feedback == "symbol":
+        return learner.symbols[action][game.trace[round_]]
+    return feedback_of(game, learner, round_, action)
+
+
+def extremes(learner: Learner, action: int) -> Iterator[Any]:
+    """The least and the largest that the learner can be told of an action."""
+    if learner.feedback == "symbol":
+        yield from (np.array([float(code)]) for code in (0, len(set(learner.symbols[action])) - 1))
+    else:
+        yield from (np.full(learner.actions if learner.feedback == "full" else 1, value) for value in (0.0, 1.0))
 
 
 def laws(rounds: int) -> Iterator[tuple[Delays, int | None]]:

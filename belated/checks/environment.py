@@ -46,13 +46,17 @@ def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False
 
 
 def rewards_are_in_range(game: Game) -> None:
-    """Rewards and feedback lie in [0, 1], and the feedback says what the reward was."""
+    """Rewards and feedback lie in [0, 1], and the feedback says what the reward was (or is the number of a symbol)."""
     n = _rounds(game)
     actions = np.arange(n) % game.actions
     rewards, told, regret = _play_out(game, actions)
     demand(((rewards >= 0) & (rewards <= 1)).all(), f"rewards outside [0, 1]: {rewards.min()}..{rewards.max()}")
     own = told[np.arange(n), actions] if game.feedback == "full" else told[:, 0]
-    demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
+    if game.feedback == "symbol":
+        known = (own == own.round()) & (own >= 0) & (own <= game.largest)
+        demand(known.all(), f"feedback that is not the number of a symbol, 0 to {game.largest:g}: {own[~known][:1]}")
+    else:
+        demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
     demand(np.isfinite(regret), f"regret is {regret}")
 
 

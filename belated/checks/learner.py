@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import catalog, delays
 from belated.catalog import to_data
-from belated.checks.contract import CheckFailed, allowed, arena, demand, feedback_of, laws
+from belated.checks.contract import CheckFailed, allowed, answer_of, arena, demand, extremes, feedback_of, laws
 from belated.engine.play import play
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, Direct, Forecaster
@@ -111,15 +111,15 @@ def accepts_skipped_rounds(learner: Learner) -> None:
 
 def stays_finite(learner: Learner) -> None:
     """No NaN in the state after extreme feedback."""
-    for value in (0.0, 1.0):
+    for extreme, word in enumerate(("least", "largest")):
         instance = _instance(learner)
-        told = np.full(learner.actions if learner.feedback == "full" else 1, value)
+        told = [list(extremes(learner, action))[extreme] for action in range(learner.actions)]
         for _ in range(ROUNDS):
             action, probability = instance.predict(None)
-            instance.update(None, action, probability, told)
+            instance.update(None, action, probability, told[action])
         for name in instance.state.dtype.names or ():
             numbers = np.asarray(instance.state[name][0], float)
-            demand(not np.isnan(numbers).any(), f"state.{name} is NaN after {ROUNDS} feedbacks of {value}")
+            demand(not np.isnan(numbers).any(), f"state.{name} is NaN after {ROUNDS} times the {word} feedback")
 
 
 def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
@@ -183,11 +183,11 @@ def forgets_what_is_replaced(learner: Learner) -> None:
     game = arena(learner, ROUNDS)
     for action in range(learner.actions):
         after = []
-        for value in (0.0, 1.0):
+        for value in extremes(learner, action):
             instance = _instance(learner)
             _drive(instance, learner, game, range(100))
             for _ in range(5):
-                instance.update(None, action, 1.0, np.full(learner.actions if learner.feedback == "full" else 1, value))
+                instance.update(None, action, 1.0, value)
             instance.replace(action)
             demand(instance.predictions == 100, "replace changes the count of predictions")
             after.append(_drive(instance, learner, game, range(100, ROUNDS)))
@@ -222,7 +222,7 @@ def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list
             continue
         ticket, action = waiting.pop(int(rng.integers(len(waiting))))
         if chance < 0.9:
-            forecaster.update(ticket, feedback_of(game, learner, ticket % ROUNDS, action))
+            forecaster.update(ticket, answer_of(game, learner, ticket % ROUNDS, action))
         else:
             forecaster.cancel(ticket)
     return seen

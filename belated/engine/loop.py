@@ -21,10 +21,10 @@ from belated.forecasters.base import MOST
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import call_event, call_law, call_outcome, call_regret
 from belated.kernels.random import replication_key
-from belated.protocols import NEVER
+from belated.protocols import NEEDED, NEVER
 
 #: Why the loop returned.
-BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT = range(8)
+BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY = range(9)
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -50,6 +50,7 @@ DESK = np.dtype(
         ("came_count", "i8"),  # feedback delivered, likewise
         ("came_sum", "i8"),
         ("instance", "i8"),  # who predicted last
+        ("announced", "i8"),  # the last round whose event was asked for
     ],
     align=True,
 )
@@ -100,6 +101,7 @@ def start_replication(desk, blank, pool, memory, slab, wheel):
     desk.asked = 0
     desk.steps = 0
     desk.action = 0
+    desk.announced = 0
     desk.due_count = 0
     desk.due_sum = 0
     desk.came_count = 0
@@ -136,6 +138,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
         by_action,
         seed_low,
         seed_high,
+        largest,
         desk_array,
         tally,
         summary,
@@ -204,7 +207,8 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                 before.peak = max(before.peak, before.pulls - before.observed - before.cancelled - before.dropped)
                 peak = max(peak, outstanding)
 
-                if announces:
+                if announces and desk.announced <= t:
+                    desk.announced = t + 1
                     replaced = call_event(event, game_params, memory, k0, k1, t + 1)
                     if replaced >= count:
                         action = replaced
@@ -221,6 +225,12 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                 if not (0 <= action < count and 0.0 < probability <= MOST):
                     desk.probability = probability
                     reason = BAD_PREDICTION
+                    if action == NEEDED:
+                        # Nothing has happened: the round is played when Python has supplied what is needed.
+                        pool[desk.instance].predictions -= 1
+                        release(desk, marks, desk.instance)
+                        action = 0
+                        reason = SUPPLY
                     break
                 probability = min(probability, 1.0)
                 t += 1
@@ -241,7 +251,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                     break
                 sound = True
                 for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
-                    sound = sound and 0.0 <= feedback[i] <= 1.0
+                    sound = sound and 0.0 <= feedback[i] <= largest
                 if not sound:
                     t -= 1
                     reason = BAD_FEEDBACK

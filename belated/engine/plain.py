@@ -27,9 +27,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     event = kernel(type(game).event) if game.announces else None
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
-    whole = game.feedback == "full"
-    vector = np.zeros(game.actions if whole else 1)
-    plain = not isinstance(forecaster.learner, Learner)
+    vector = np.zeros(game.actions if game.feedback == "full" else 1)
     pulls, observed, cancelled, dropped, peaks = (np.zeros(game.actions, np.int64) for _ in range(5))
     due: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
     counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum"), 0)
@@ -49,15 +47,15 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
         if delay < 0:
             raise InvalidArgument(f"{law!r} gave a delay below 0, {where}")
-        if not ((vector >= 0.0) & (vector <= 1.0)).all():
-            raise InvalidFeedback(f"{game!r} gave feedback outside [0, 1], {vector.tolist()}, {where}")
+        if not ((vector >= 0.0) & (vector <= game.largest)).all():
+            raise InvalidFeedback(f"{game!r} gave feedback outside [0, {game.largest:g}], {vector.tolist()}, {where}")
         if setting.record:
             tables.actions[replication, t - 1] = decision.action
             tables.delays[replication, t - 1] = delay
             tables.probabilities[replication, t - 1] = decision.probability
         wait = min(delay, setting.expiry)
         if wait < NEVER:
-            feedback = None if delay > setting.expiry else vector.copy()
+            feedback = None if delay > setting.expiry else _told(setting, decision.action, vector)
             due[t + wait].append((decision.ticket, decision.action, feedback))
             if t + wait <= rounds:
                 counts["due_count"] += 1
@@ -70,7 +68,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
                 cancelled[action] += 1
             else:
                 before = forecaster.dropped
-                forecaster.update(ticket, float(feedback[0]) if plain and not whole else feedback)
+                forecaster.update(ticket, feedback)
                 (dropped if forecaster.dropped > before else observed)[action] += 1
         if t == setting.checkpoints[checkpoint]:
             tables.regret[replication, checkpoint] = regret(params, memory)
@@ -89,3 +87,12 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         row["base"] = forecaster.asked
     for name, value in counts.items():
         summary[name] = value
+
+
+def _told(setting: Setting, action: int, vector: Any) -> Any:
+    """What `update` is given: rewards, or the symbol itself."""
+    game, learner = setting.game, setting.forecaster.learner
+    if game.feedback == "symbol":
+        ignored = isinstance(learner, Learner) and learner.feedback == "any"
+        return 0.0 if ignored else game.decode(action, float(vector[0]))
+    return vector.copy() if isinstance(learner, Learner) or game.feedback == "full" else float(vector[0])

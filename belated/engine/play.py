@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -122,16 +123,19 @@ def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
 
 def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
     """Refuse what cannot be played together, before anything starts."""
-    if forecaster.actions != game.actions:
-        raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
+    game.check_playable()
     learner = forecaster.learner
     if isinstance(learner, Learner):
         if learner.feedback not in (game.feedback, "any"):
             raise InvalidArgument(
                 f"{learner!r} learns from {learner.feedback} feedback, {game!r} gives {game.feedback} feedback"
             )
+        if learner.feedback == "symbol":
+            _check_same(learner, game)
         if learner.context_size:
             raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
+    if forecaster.actions != game.actions:
+        raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
     if game.announces:
         if game.event is None:
             raise InvalidArgument(f"{game!r} announces replaced actions, but has no event kernel")
@@ -141,6 +145,19 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         if longest is not None and longest < rounds:
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
+
+
+def _check_same(learner: Any, game: Any) -> None:
+    """A learner of symbols is made for one game."""
+    for what in ("loss", "symbols"):
+        mine, its = getattr(learner, what), getattr(game, what, ())
+        if mine != its:
+            wrong = f"{what} {_short(mine)} there, {_short(its)} here"
+            raise InvalidArgument(f"{type(learner).__name__} is made for another game than it is to play: {wrong}")
+
+
+def _short(matrix: Any) -> str:
+    return shorten(str([list(row) for row in matrix]), 80, placeholder=" ...")
 
 
 def checkpoints_of(rounds: int) -> Integers:

@@ -82,7 +82,7 @@ class Result:
         if self.bound is None or isinstance(self.theorem, str):
             return judge(self.mean_regret, self.standard_error, self.replications, None, level=level, family=family)
         error = self.standard_error + self.theorem.error(self.rounds)
-        trivial = self.bound if is_vacuous(self.bound, self.rounds) else math.inf
+        trivial = self.bound if is_vacuous(self.bound, self.rounds, self.setting.game.scale) else math.inf
         return judge(
             self.mean_regret, error, self.replications, self.bound, trivial=trivial, level=level, family=family
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,13 +18,15 @@ class Theorem(ABC):
     """A bound on the mean regret as a function of n, with the measured peaks in it.
 
     The peaks are those of the whole run. For fewer rounds than it had, they make the bound larger, never wrong.
+    Learners state their bounds for rewards in [0, 1]; `scale` is the range of the game's, in which its regret is.
     """
 
     learner: Learner
+    scale: float = field(default=1.0, kw_only=True)
 
     @abstractmethod
     def bound(self, n: int) -> float:
-        """The bound at n rounds, at most n."""
+        """The bound at n rounds, at most scale * n."""
 
     def error(self, n: int) -> float:
         """The standard error of the bound: its peaks were measured too."""
@@ -39,12 +41,12 @@ class BoldTheorem(Theorem):
     means: Floats | None
 
     def bound(self, n: int) -> float:
-        return bounds.bold(self.base, n, self.peak)
+        return self.scale * bounds.bold(self.base, n, self.peak)
 
     def error(self, n: int) -> float:
         peaks, which = np.unique(self.peak, return_inverse=True)
         terms = np.array([bounds.bold(self.base, n, [peak]) for peak in peaks.tolist()])
-        return error_of(terms[which])
+        return self.scale * error_of(terms[which])
 
     def base(self, n: float) -> float:
         """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
@@ -60,9 +62,14 @@ class BoldTheorem(Theorem):
 class Additive(Theorem):
     """One that adds sum_i Delta_i E G*_i, or more, to a regret without delay."""
 
-    means: Floats
+    means: Floats  #: on the game's scale
     peaks: Floats
     penalty_error: float  #: the standard error of sum_i Delta_i G*_i
+
+    @property
+    def unit_means(self) -> Floats:
+        """As learners count them."""
+        return self.means / (self.scale or 1.0)
 
     def error(self, n: int) -> float:
         return self.penalty_error
@@ -73,10 +80,11 @@ class QpmdTheorem(Additive):
     """E R_n <= E R^base_n + sum_i Delta_i E G*_i."""
 
     def bound(self, n: int) -> float:
-        known = [f for f in (self.learner.stochastic_bound(n, self.means), self.learner.bound(n)) if f is not None]
+        both = (self.learner.stochastic_bound(n, self.unit_means), self.learner.bound(n))
+        known = [self.scale * f for f in both if f is not None]
         if not known:
-            return float(n)
-        return min(float(n), bounds.qpmd(min(known), self.means.max() - self.means, self.peaks))
+            return self.scale * n
+        return min(self.scale * n, bounds.qpmd(min(known), self.means.max() - self.means, self.peaks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +94,8 @@ class DirectTheorem(Additive):
     peak: float | None
 
     def bound(self, n: int) -> float:
-        known = self.learner.delayed_bound(n, self.means, self.peaks, self.peak)
-        return float(n) if isinstance(known, str) else min(float(n), known)
+        known = self.learner.delayed_bound(n, self.unit_means, self.peaks, self.peak)
+        return self.scale * (n if isinstance(known, str) else min(float(n), known))
 
 
 def theorem(setting: Setting, tables: Tables) -> Theorem | str:
@@ -99,27 +107,33 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
         return "tickets were cancelled, which the theorems do not cover"
     if tables.tally["dropped"].any():
         return "actions were replaced and their feedback dropped, which the theorems do not cover"
+    if getattr(game, "law", None) is not None and getattr(game, "trace", None) is not None:
+        return "the regret is that under the law, the outcomes are a given sequence: no theorem speaks of both"
     if not game.fixed_comparator:
         return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
     name = type(learner).__name__
+    scale = float(game.scale)
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None
+    unit_means = None if means is None else means / (scale or 1.0)
     if isinstance(setting.forecaster, BOLD):
         if setting.delays.depends_on_action:
             return "the delays depend on the action, which BOLD's theorem excludes"
-        if learner.bound(1.0) is not None or (means is not None and learner.stochastic_bound(1.0, means) is not None):
-            return BoldTheorem(learner, np.asarray(tables.summary["peak"], float), means)
+        if learner.bound(1.0) is not None or (
+            unit_means is not None and learner.stochastic_bound(1.0, unit_means) is not None
+        ):
+            return BoldTheorem(learner, np.asarray(tables.summary["peak"], float), unit_means, scale=scale)
         return f"{name} has no known bound {'of the form needed' if game.stochastic else 'against an adversary'}"
-    if means is None:
+    if means is None or unit_means is None:
         return f"{type(setting.forecaster).__name__} has a bound for i.i.d. rewards only"
     peaks = np.asarray(tables.tally["peak"].mean(axis=0), float)
     penalty_error = error_of(np.asarray(tables.tally["peak"], float) @ (means.max() - means))
     if isinstance(setting.forecaster, QPMD):
-        if learner.stochastic_bound(setting.rounds, means) is None and learner.bound(setting.rounds) is None:
+        if learner.stochastic_bound(setting.rounds, unit_means) is None and learner.bound(setting.rounds) is None:
             return f"{name} has no known bound without delay"
-        return QpmdTheorem(learner, means, peaks, penalty_error)
+        return QpmdTheorem(learner, means, peaks, penalty_error, scale=scale)
     peak = None if setting.delays.depends_on_action else float(tables.summary["peak"].mean())
-    known = learner.delayed_bound(setting.rounds, means, peaks, peak)
-    return known if isinstance(known, str) else DirectTheorem(learner, means, peaks, penalty_error, peak)
+    known = learner.delayed_bound(setting.rounds, unit_means, peaks, peak)
+    return known if isinstance(known, str) else DirectTheorem(learner, means, peaks, penalty_error, peak, scale=scale)
 
 
 def error_of(values: Floats) -> float:

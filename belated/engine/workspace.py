@@ -13,6 +13,7 @@ import numpy as np
 from belated.engine import loop, mailbox
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
+from belated.forecasters.instance import supply
 from belated.kernels import pointers, states
 from belated.kernels.compile import COMPILED, pointer
 from belated.kernels.random import seed_words
@@ -84,7 +85,8 @@ class Workspace:
         self._wheel = mailbox.make_wheel(room)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
         game, law = setting.game, setting.delays
-        self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed_words(setting.seed))
+        seed = seed_words(setting.seed)
+        self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed, float(game.largest))
         self._game = (
             pointer(type(game).outcome, pointers.OUTCOME_SIGNATURE),
             pointer(type(game).regret, pointers.REGRET_SIGNATURE),
@@ -95,6 +97,7 @@ class Workspace:
         )
         self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
         self._learner = (states.params(learner), states.blank(learner))
+        self._asked: tuple[Any, int] = ((), 0)
         self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(width), np.zeros(0))
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
@@ -116,6 +119,8 @@ class Workspace:
                 self._slab, self._wheel, desk["free"] = mailbox.grow(self._slab, self._wheel)
             elif reason == loop.POOL_FULL:
                 self._grow_pool()
+            elif reason == loop.SUPPLY:
+                self._supply(desk)
             elif reason != loop.BUDGET:
                 self._refuse(reason, desk)
 
@@ -145,6 +150,15 @@ class Workspace:
             )
         )
 
+    def _supply(self, desk: Any) -> None:
+        """The learner cannot predict without something that Python must compute."""
+        state = self._pool[int(desk["instance"])]
+        asking = int(desk["replication"]), int(desk["instance"]), int(state["predictions"])
+        self._asked = (asking, self._asked[1] + 1 if self._asked[0] == asking else 1)
+        learner = self._setting.forecaster.learner
+        assert isinstance(learner, Learner)
+        supply(learner, self._learner[0], state, self._asked[1])
+
     def _grow_pool(self) -> None:
         larger = states.records(self._pool.dtype, 2 * len(self._pool))
         larger[: len(self._pool)] = self._pool
@@ -159,7 +173,8 @@ class Workspace:
             raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
         if reason == loop.BAD_FEEDBACK:
             given = self._buffers[1].tolist()
-            raise InvalidFeedback(f"{setting.game!r} gave feedback outside [0, 1], {given}, {where}")
+            limits = f"[0, {setting.game.largest:g}]"
+            raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits}, {given}, {where}")
         action, top = int(desk["action"]), setting.forecaster.actions - 1
         if reason == loop.BAD_EVENT:
             raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")

@@ -104,7 +104,8 @@ class Forecaster(ABC):
             return Decision(ticket=self._issued, action=action, probability=probability)
 
     def update(self, ticket: int, feedback: Any) -> None:
-        """Learn from the feedback of one ticket: a reward, or with full information the rewards of all actions.
+        """Learn from the feedback of one ticket: a reward, with full information the rewards of all actions, or in
+        partial monitoring the symbol, as it is written in the game's matrix.
 
         If the ticket's action was replaced since, nothing is learned: the feedback is counted in `dropped`.
         """
@@ -302,6 +303,8 @@ class Forecaster(ABC):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if not isinstance(self.learner, Learner):
             return feedback
+        if self.learner.feedback == "symbol":
+            return _encoded(self.learner, action, feedback)
         size = self.actions if self.learner.feedback == "full" else 1
         try:
             given = np.asarray(feedback)
@@ -368,6 +371,15 @@ def _untouched(learner: Any) -> Iterator[None]:
         if before is not None:
             learner.state[:] = before
         raise
+
+
+def _encoded(learner: Learner, action: int, symbol: Any) -> Any:
+    """A symbol as kernels see it."""
+    try:
+        return np.array([learner.encode(action, symbol)])
+    except (TypeError, ValueError):
+        known = ", ".join(repr(name) for name in dict.fromkeys(learner.symbols[action]))
+        raise InvalidFeedback(f"action {action} has no symbol {symbol!r}; it has {known}") from None
 
 
 def _wanted(size: int) -> str:

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from belated.errors import InvalidArgument
+from belated.errors import BadPrediction, InvalidArgument
 from belated.kernels import states
 from belated.kernels.compile import kernel, routine
 from belated.kernels.random import learner_draw
-from belated.protocols import Learner
+from belated.protocols import NEEDED, Learner
 
 NO_CONTEXT = np.zeros(0)
+#: How often one prediction may ask for what it needs.
+PATIENCE = 1000
 
 
 @cache
@@ -75,6 +77,15 @@ def _steps(predict: Any, update: Any, replace: Any) -> tuple[Any, Any, Any]:
     return kernel(ask_at), kernel(tell_at), kernel(replace_at)
 
 
+def supply(learner: Learner, params: Any, state: Any, times: int) -> None:
+    """Give a state what it needs to predict; `times` says how often this prediction has asked by now."""
+    if type(learner).supply is Learner.supply:
+        raise BadPrediction(f"{learner!r} chose action {NEEDED}, which means that it needs something: it has no supply")
+    if times > PATIENCE:
+        raise BadPrediction(f"{learner!r} asks again and again, whatever its supply gives: {PATIENCE} times so far")
+    learner.supply(params[0], state)
+
+
 class Instance:
     """A learner spec at work. `number` is its place in the pool: it draws by that and by its own count.
 
@@ -98,7 +109,14 @@ class Instance:
         return int(self.state["predictions"][0])
 
     def predict(self, context: Any) -> tuple[int, float]:
-        action, probability = self._ask(self._params, self.state, self._vector(context), self._number, *self._key)
+        given = (self._params, self.state, self._vector(context), self._number, *self._key)
+        action, probability = self._ask(*given)
+        times = 0
+        while action == NEEDED:
+            self.state["predictions"][0] -= 1
+            times += 1
+            supply(self.learner, self._params, self.state[0], times)
+            action, probability = self._ask(*given)
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:

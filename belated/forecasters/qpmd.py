@@ -143,10 +143,11 @@ class QPMD(Forecaster):
                     letter.next = desk.free
                     desk.free = entry
                 desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
+                if not (0 <= desk.held < len(tally) and 0.0 < desk.probability <= MOST):
+                    desk.asked = 0
+                    break
                 desk.asked = 1
                 desk.steps += 1
-                if not (0 <= desk.held < len(tally) and 0.0 < desk.probability <= MOST):
-                    break
                 desk.probability = min(desk.probability, 1.0)
                 tally[desk.held].base += 1
             return desk.held, desk.probability

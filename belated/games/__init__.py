@@ -2,9 +2,11 @@
 
 Outcomes depend on (seed, replication, round, action), never on what was played.
 
-| with a law: pseudo-regret | an adversary: realised regret | arms that change |
-|---|---|---|
-| `Bernoulli`, `Arms` (over `laws`) | `RewardTable`, `RandomWalk`, `Switching`, `Block` | `Replaced` |
+| with a law: pseudo-regret | an adversary: realised regret | arms that change | partial monitoring |
+|---|---|---|---|
+| `Bernoulli`, `Arms` (over `laws`) | `RewardTable`, `RandomWalk`, `Switching`, `Block` | `Replaced` | `Monitoring` |
+
+The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
 
 A game is a frozen dataclass. Its fields are numbers, words, other specs, tuples of these, and in
 `RewardTable` a read-only array. So a walk over `dataclasses.fields` (arrays by `tolist()`) gives plain data,
@@ -15,10 +17,48 @@ from belated.games import laws
 from belated.games.arms import Arms
 from belated.games.bernoulli import Bernoulli
 from belated.games.block import Block
+from belated.games.classical import (
+    apple_tasting,
+    bandit,
+    bartok,
+    detective,
+    differences,
+    dueling,
+    dynamic_pricing,
+    full_information,
+    hopeless,
+    label_efficient,
+    spam,
+    trivial,
+)
 from belated.games.deal import deal
+from belated.games.monitoring import Monitoring
 from belated.games.random_walk import RandomWalk
 from belated.games.replaced import Replaced
 from belated.games.reward_table import RewardTable
 from belated.games.switching import Switching
 
-__all__ = ["Arms", "Bernoulli", "Block", "RandomWalk", "Replaced", "RewardTable", "Switching", "deal", "laws"]
+__all__ = [
+    "Arms",
+    "Bernoulli",
+    "Block",
+    "Monitoring",
+    "RandomWalk",
+    "Replaced",
+    "RewardTable",
+    "Switching",
+    "apple_tasting",
+    "bandit",
+    "bartok",
+    "deal",
+    "detective",
+    "differences",
+    "dueling",
+    "dynamic_pricing",
+    "full_information",
+    "hopeless",
+    "label_efficient",
+    "laws",
+    "spam",
+    "trivial",
+]

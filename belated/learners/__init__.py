@@ -1,25 +1,35 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.cbp import CBP
 from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
+from belated.learners.global_exp3 import GlobalExp3
 from belated.learners.hedge import Hedge
 from belated.learners.klucb import KLUCB
+from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
+from belated.learners.rand_cbp import RandCBP
 from belated.learners.round_robin import RoundRobin
 from belated.learners.thompson import ThompsonBernoulli
 from belated.learners.tsallis_inf import TsallisINF
+from belated.learners.tspm import TSPM
 from belated.learners.ucb1 import UCB1
 from belated.learners.uniform import Uniform
 
 __all__ = [
+    "CBP",
     "KLUCB",
+    "TSPM",
     "UCB1",
     "ChernoffUCB",
     "EpsilonGreedy",
     "Exp3",
     "Exp3IX",
+    "GlobalExp3",
     "Hedge",
+    "NeighborhoodWatch2",
+    "RandCBP",
     "RoundRobin",
     "ThompsonBernoulli",
     "TsallisINF",

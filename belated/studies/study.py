@@ -222,7 +222,7 @@ def fit(forecaster: Any, game: Any, delays: Any, rounds: int = 1) -> tuple[Forec
     learner = notation.forecaster(forecaster).learner
     wanted = learner.feedback if isinstance(learner, Learner) else None
     played = notation.game(game, wanted)
-    chosen = notation.forecaster(forecaster, played.actions)
+    chosen = notation.forecaster(forecaster, played.actions, played)
     law = notation.delays(delays)
     check_fit(chosen, played, law, rounds)
     return chosen, played, law
