@@ -184,11 +184,6 @@ class Game(ABC):
     largest: float = 1.0
     #: True when regret is against one fixed action, as in the theorems.
     fixed_comparator: ClassVar[bool] = True
-    #: How many numbers of side information the game gives before each prediction.
-    context_size: int = 0
-    #: Kernel `observe(params, memory, k0, k1, round_, context)` of a game with side information: fill `context`, before
-    #: the prediction of the round. The same round is never observed twice.
-    observe: ClassVar[Any] = None
     #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
     #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
     event: ClassVar[Any] = None

@@ -25,13 +25,15 @@ def run(arguments, folder):
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_readme_example(number, tmp_path):
     said = run(["-c", BLOCKS[number]], tmp_path)
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     if number == 0:
         assert said.strip() == "0 1 2"
     if number == 1:
         assert "QPMD(UCB1(actions=3))" in said and "True" in said and (tmp_path / "regret.png").exists()
     if number == 2:
         assert "shape: (4, 12)" in said and (tmp_path / "results" / "mine" / "cells").is_dir()
+    if number == 3:
+        assert "easy" in said and "QPMD(CBP(" in said
 
 
 @pytest.mark.parametrize("study", [*TOML, (ROOT / "examples" / "study.toml").read_text()])

@@ -33,15 +33,16 @@ class CBP(Learner):
     t is the number of its predictions before this one. While some action has no observation it plays such a one, the
     one predicted fewest times, then the lowest number. If no law of the outcome has all declared signs, none counts.
 
-    `loss` and `symbols` are matrices, actions x outcomes; feedback is the number of the symbol within its row, by first
-    appearance. Deterministic.
+    `loss` and `symbols` are matrices, actions x outcomes. Deterministic.
 
     Bartok, Zolghadr, Szepesvari, *An adaptive algorithm for finite stochastic partial monitoring*, ICML 2012.
 
     >>> import belated as bl
     >>> f = bl.Direct(bl.CBP([[1, 0], [0, 1]], [["-", "-"], ["rotten", "good"]]))
-    >>> [f.predict().action for _ in range(3)]
-    [0, 1, 0]
+    >>> for symbol in ["-", "good"]:
+    ...     f.update(f.predict().ticket, symbol)
+    >>> f.predict().action
+    0
     """
 
     feedback = "symbol"
