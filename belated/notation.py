@@ -50,7 +50,7 @@ def read(kind: str, given: Any) -> dict[str, Any]:
 
 
 #: Arguments of learners that the game decides.
-DECIDED = ("actions", "loss", "symbols")
+DECIDED = ("actions", "loss", "symbols", "features", "experts")
 
 EXAMPLES = {
     "forecaster": "bold(exp3)",
@@ -62,13 +62,20 @@ EXAMPLES = {
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
-    """A forecaster; learners that do not say how many actions they have get so many, or the matrices of the game.
+    """A forecaster; what its learner does not say itself (actions, features, matrices) is that of the game.
 
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
     """
     monitored = game if isinstance(game, Monitoring) else ANY_GAME
-    known = {"actions": actions, "loss": monitored.loss, "symbols": monitored.symbols}
+    size = game.context_size or ANY_ACTIONS
+    known = {
+        "actions": actions,
+        "loss": monitored.loss,
+        "symbols": monitored.symbols,
+        "features": size,
+        "experts": max(1, size // actions),
+    }
     made: Forecaster = catalog.from_data("forecaster", _filled("forecaster", read("forecaster", given), known))
     return made
 

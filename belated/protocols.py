@@ -92,6 +92,8 @@ class Learner(ABC):
     replace: ClassVar[Any] = None
     #: How many numbers of side information a prediction takes.
     context_size: int = 0
+    #: What `bound` compares with: the best fixed action, or the best of the experts that advise.
+    comparator: ClassVar[Literal["action", "expert"]] = "action"
     actions: int
 
     if TYPE_CHECKING:
@@ -110,6 +112,10 @@ class Learner(ABC):
     def example(cls) -> Learner:
         """A small one, for checks and tests. Learners that are made for a game give one here."""
         return cls(actions=3)  # type: ignore[call-arg]
+
+    def example_context(self, draws: np.random.Generator) -> Floats:
+        """Side information that makes sense, for checks and tests."""
+        return draws.random(self.context_size)
 
     @abstractmethod
     def layout(self) -> np.dtype[Any]:
@@ -182,8 +188,15 @@ class Game(ABC):
     scale: float = 1.0
     #: The largest number that feedback may hold: 1, or the largest number of a symbol.
     largest: float = 1.0
-    #: True when regret is against one fixed action, as in the theorems.
+    #: True when regret is against one fixed action (or expert), as in the theorems.
     fixed_comparator: ClassVar[bool] = True
+    #: Which of the two.
+    comparator: ClassVar[Literal["action", "expert"]] = "action"
+    #: How many numbers of side information the game gives before each prediction.
+    context_size: int = 0
+    #: Kernel `observe(params, memory, k0, k1, round_, context)` of a game with side information: fill `context`, before
+    #: the prediction of the round. It is called once a round.
+    observe: ClassVar[Any] = None
     #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
     #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
     event: ClassVar[Any] = None

@@ -28,6 +28,10 @@ GAMES = [
     games.apple_tasting(law=[0.3, 0.7]),
     games.dynamic_pricing(prices=3, values=3, trace=[0, 2, 1, 1, 0, 2] * 20),
     games.bartok(law=[0.3, 0.3, 0.4], trace=[0, 2, 1] * 40),
+    games.Linear([[0.5, 0.2], [0.1, 0.8], [0.3, 0.3]]),
+    games.Linear([[0.5, 0.2], [0.1, 0.8]], "none"),
+    games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
+    games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
 ]
 DELAYS = [
     delays.Constant(3),
@@ -69,7 +73,12 @@ def test_delays(law, check):
     check(law)
 
 
-SIZED = [cls for cls in bl.catalog.LEARNERS.values() if "actions" in inspect.signature(cls).parameters]
+def needs(cls):
+    """The arguments that a learner cannot do without."""
+    return [p.name for p in inspect.signature(cls).parameters.values() if p.default is p.empty]
+
+
+SIZED = [cls for cls in bl.catalog.LEARNERS.values() if needs(cls) == ["actions"]]
 
 
 @pytest.mark.parametrize("spec", [cls(actions=k) for k in (1, 2, 7) for cls in SIZED], ids=repr)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.checks.contract import arena, feedback_of
+from belated.checks.contract import arena, context_of, feedback_of
 from belated.forecasters import saving
 from belated.forecasters.instance import Instance
 
@@ -28,17 +28,19 @@ def fingerprint(learner: bl.Learner) -> str:
     said = [saving.layout_text(learner)]
     late = []
     for t in range(400):
-        action, probability = instance.predict(None)
+        context = context_of(game, learner, t)
+        action, probability = instance.predict(context)
         said.append(f"{action} {probability:.10g}")
-        late.append((instance.predictions, action, probability, feedback_of(game, learner, t, action)))
+        late.append((instance.predictions, context, action, probability, feedback_of(game, learner, t, action)))
         if len(late) > 3 and t % 7:
             number, *rest = late.pop(0)
-            instance.answer(number, None, *rest)
+            instance.answer(number, *rest)
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
 
 
 def chosen(make: type[bl.Learner]) -> bl.Learner:
-    return make(actions=4) if "actions" in inspect.signature(make).parameters else make.example()
+    needed = [p.name for p in inspect.signature(make).parameters.values() if p.default is p.empty]
+    return make(actions=4) if needed == ["actions"] else make.example()
 
 
 def everything() -> dict[str, dict[str, str]]:

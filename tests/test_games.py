@@ -184,7 +184,7 @@ def test_a_big_table_is_cheap_and_cannot_be_changed():
     rows = np.random.default_rng(0).random((1_000_000, 10))
     begin = time.perf_counter()
     game = RewardTable(rows)
-    assert game.params().size == rows.size + 2 and hash(game) == hash(RewardTable(rows)) and game == RewardTable(rows)
+    assert game.params().size == rows.size + 4 and hash(game) == hash(RewardTable(rows)) and game == RewardTable(rows)
     assert time.perf_counter() - begin < 5
     rows[0, 0] = 0.5
     assert game != RewardTable(rows) and repr(game) == "RewardTable(1000000 x 10, feedback='bandit')"

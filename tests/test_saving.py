@@ -30,6 +30,12 @@ def feedback(f, draw, ticket):
     return rewards if f.learner.feedback == "full" else rewards[0]
 
 
+def context(f, draw):
+    """Side information for a prediction, if the learner takes any."""
+    size = f.learner.context_size
+    return [draw.random() for _ in range(size)] if size else None
+
+
 def interleave(f, draw, steps):
     """Predict, update and cancel in some order; return all that was decided."""
     decisions = []
@@ -37,7 +43,7 @@ def interleave(f, draw, steps):
         open_ = sorted(f._pending)
         chance = draw.random()
         if chance < 0.5 or not open_:
-            decisions.append(f.predict())
+            decisions.append(f.predict(context(f, draw)))
         elif chance < 0.9:
             ticket = draw.choice(open_)
             f.update(ticket, feedback(f, draw, ticket))

@@ -25,21 +25,33 @@ def demand(truth: Any, message: str) -> None:
 
 def allowed(learner: Learner) -> list[type[Forecaster]]:
     """The forecasters that may play a learner."""
-    wanted = catalog.FORECASTERS.values()
-    return [f for f in wanted if learner.tolerates_delay or f is not catalog.FORECASTERS["direct"]]
+    refused = set()
+    if not learner.tolerates_delay:
+        refused.add(catalog.FORECASTERS["direct"])
+    if learner.context_size:
+        refused.add(catalog.FORECASTERS["qpmd"])
+    return [f for f in catalog.FORECASTERS.values() if f not in refused]
 
 
 def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between.
 
-    A learner of symbols names the game that it is made for, by its `loss` and `symbols`: outcomes are fixed then.
+    A learner of symbols names the game that it is made for, by its `loss` and `symbols`: outcomes are fixed then. One
+    with side information gets a table of it.
     """
     if learner.feedback == "symbol":
         outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
         return games.Monitoring(learner.loss, learner.symbols, trace=outcomes)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
-    return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit")
+    draws = np.random.default_rng(seed + 1)
+    contexts = [learner.example_context(draws) for _ in range(rounds)] if learner.context_size else None
+    return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
+
+
+def context_of(game: Game, learner: Learner, round_: int) -> Any:
+    """The side information of a round of an arena, if the learner takes any."""
+    return game.contexts[round_] if learner.context_size else None
 
 
 def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:

@@ -10,10 +10,20 @@ import numpy as np
 
 from belated import catalog, delays
 from belated.catalog import to_data
-from belated.checks.contract import CheckFailed, allowed, answer_of, arena, demand, extremes, feedback_of, laws
+from belated.checks.contract import (
+    CheckFailed,
+    allowed,
+    answer_of,
+    arena,
+    context_of,
+    demand,
+    extremes,
+    feedback_of,
+    laws,
+)
 from belated.engine.play import play
 from belated.errors import Unsupported
-from belated.forecasters import BOLD, Direct, Forecaster
+from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
 from belated.kernels.random import key_of
@@ -36,16 +46,16 @@ def _drive(instance: Instance, learner: Learner, game: Any, rounds: Iterable[int
     """Predict and update in turn on the given rounds; return the actions."""
     actions = []
     for t in rounds:
-        action, probability = instance.predict(None)
+        context = context_of(game, learner, t)
+        action, probability = instance.predict(context)
         demand(0 <= action < learner.actions, f"round {t}: action {action} is outside 0..{learner.actions - 1}")
         actions.append(action)
-        instance.update(None, action, probability, feedback_of(game, learner, t, action))
+        instance.update(context, action, probability, feedback_of(game, learner, t, action))
     return actions
 
 
 def is_a_spec(learner: Learner) -> None:
     """Equal, hashable, frozen, and the same after a trip through JSON."""
-    demand(learner.context_size == 0, "learners that take a context cannot be checked yet")
     again = catalog.build(type(learner), "learner", json.loads(json.dumps(to_data(learner))))
     demand(again == learner, f"{learner!r} comes back from JSON as {again!r}")
     try:
@@ -70,7 +80,7 @@ def predicts_honestly(learner: Learner) -> None:
         for number in range(tries):
             instance = _instance(learner, number)
             instance.state[:] = before.state
-            action, probability = instance.predict(None)
+            action, probability = instance.predict(context_of(game, learner, rounds))
             demand(0 <= action < learner.actions, f"action {action} is outside 0..{learner.actions - 1}")
             demand(0.0 < probability <= 1.0 + 1e-9, f"probability {probability} is outside (0, 1]")
             weight[:, action] += 1.0 / probability, 1.0 / probability**2
@@ -102,7 +112,7 @@ def accepts_skipped_rounds(learner: Learner) -> None:
     instance = _instance(learner)
     for t in range(ROUNDS):
         _drive(instance, learner, game, [t] if t % 3 else [])
-        action, probability = instance.predict(None)
+        action, probability = instance.predict(context_of(game, learner, t))
         demand(
             0 <= action < learner.actions and 0.0 < probability <= 1.0 + 1e-9,
             f"after a skipped round it predicts action {action} with probability {probability}",
@@ -111,12 +121,14 @@ def accepts_skipped_rounds(learner: Learner) -> None:
 
 def stays_finite(learner: Learner) -> None:
     """No NaN in the state after extreme feedback."""
+    game = arena(learner, ROUNDS)
     for extreme, word in enumerate(("least", "largest")):
         instance = _instance(learner)
         told = [list(extremes(learner, action))[extreme] for action in range(learner.actions)]
-        for _ in range(ROUNDS):
-            action, probability = instance.predict(None)
-            instance.update(None, action, probability, told[action])
+        for t in range(ROUNDS):
+            context = context_of(game, learner, t)
+            action, probability = instance.predict(context)
+            instance.update(context, action, probability, told[action])
         for name in instance.state.dtype.names or ():
             numbers = np.asarray(instance.state[name][0], float)
             demand(not np.isnan(numbers).any(), f"state.{name} is NaN after {ROUNDS} times the {word} feedback")
@@ -167,6 +179,8 @@ def _plays(learner: Learner, forecaster: type[Forecaster]) -> Iterator[tuple[Gam
     """Plays that together reach every path of the engine."""
     game = arena(learner, ROUNDS)
     yield from ((game, law, expiry) for law, expiry in laws(ROUNDS))
+    if learner.context_size:
+        return
     try:
         forecaster(learner).check_replace()
     except Unsupported:
@@ -186,8 +200,8 @@ def forgets_what_is_replaced(learner: Learner) -> None:
         for value in extremes(learner, action):
             instance = _instance(learner)
             _drive(instance, learner, game, range(100))
-            for _ in range(5):
-                instance.update(None, action, 1.0, value)
+            for t in range(5):
+                instance.update(context_of(game, learner, t), action, 1.0, value)
             instance.replace(action)
             demand(instance.predictions == 100, "replace changes the count of predictions")
             after.append(_drive(instance, learner, game, range(100, ROUNDS)))
@@ -211,12 +225,12 @@ def saved_continues(learner: Learner) -> None:
 def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list[tuple[int, int]]:
     """Some predictions, updates and cancellations in a random order; returns tickets and actions."""
     rng = np.random.default_rng(seed)
-    seen = []
+    seen: list[tuple[int, int]] = []
     waiting = [(t, p.action) for t, p in forecaster._pending.items()]
     for _ in range(120):
         chance = rng.random()
         if chance < 0.5 or not waiting:
-            decision = forecaster.predict()
+            decision = forecaster.predict(context_of(game, learner, len(seen)))
             seen.append((decision.ticket, decision.action))
             waiting.append((decision.ticket, decision.action))
             continue
@@ -229,13 +243,14 @@ def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list
 
 
 def is_refused_where_it_must(learner: Learner) -> None:
-    """A learner that does not tolerate delay is refused by Direct, and only such a one."""
-    try:
-        Direct(learner)
-    except Unsupported as error:
-        demand(not learner.tolerates_delay, f"Direct refuses {learner!r}: {error}")
-    else:
-        demand(learner.tolerates_delay, f"Direct accepts {learner!r}, which does not tolerate delay")
+    """Direct refuses a learner that does not tolerate delay, QPM-D one with endlessly many contexts; nothing else."""
+    for forecaster, fits in ((Direct, learner.tolerates_delay), (QPMD, learner.context_size == 0)):
+        try:
+            forecaster(learner)
+        except Unsupported as error:
+            demand(not fits, f"{forecaster.__name__} refuses {learner!r}: {error}")
+        else:
+            demand(fits, f"{forecaster.__name__} accepts {learner!r}, which is outside its conditions")
 
 
 def bound_is_a_bound(learner: Learner) -> None:

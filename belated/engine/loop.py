@@ -6,7 +6,8 @@ calls again. One round, in the order of the paper's protocol:
 
     count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due by now
 
-A game that announces is asked before the choice which action is replaced. Feedback of rounds before that is dropped.
+A game with side information gives it before the choice; it waits beside the feedback of its round. A game that
+announces is asked before the choice which action is replaced. Feedback of rounds before that is dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from belated.engine.mailbox import clear, post, unlink
 from belated.forecasters.base import MOST
 from belated.kernels.compile import kernel
-from belated.kernels.pointers import call_event, call_law, call_outcome, call_regret
+from belated.kernels.pointers import call_event, call_law, call_observe, call_outcome, call_regret
 from belated.kernels.random import replication_key
 from belated.protocols import NEEDED, NEVER
 
@@ -150,6 +151,8 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
         memory,
         announces,
         event,
+        informs,
+        observe,
         law,
         law_params,
         params_array,
@@ -158,6 +161,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
         marks,
         slab,
         wheel,
+        contexts,
         waits,
         feedback,
         context,
@@ -207,9 +211,13 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                 before.peak = max(before.peak, before.pulls - before.observed - before.cancelled - before.dropped)
                 peak = max(peak, outstanding)
 
-                if announces and desk.announced <= t:
+                if (announces or informs) and desk.announced <= t:
                     desk.announced = t + 1
-                    replaced = call_event(event, game_params, memory, k0, k1, t + 1)
+                    if informs:
+                        call_observe(observe, game_params, memory, k0, k1, t + 1, context)
+                    replaced = -1
+                    if announces:
+                        replaced = call_event(event, game_params, memory, k0, k1, t + 1)
                     if replaced >= count:
                         action = replaced
                         reason = BAD_EVENT
@@ -273,6 +281,8 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                     letter.cancelled = delay > expiry
                     for i in range(len(letter.feedback)):
                         letter.feedback[i] = feedback[i]
+                    for i in range(len(context)):
+                        contexts[entry, i] = context[i]
                     due = t + min(wait, FAR)
                     post(slab, wheel, entry, due)
                     if due <= horizon:
@@ -303,7 +313,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                         release(desk, marks, letter.instance)
                     else:
                         about.observed += 1
-                        keep = deliver(desk, params, pool, marks, slab, context, entry)
+                        keep = deliver(desk, params, pool, marks, slab, contexts[entry], entry)
                     if not keep:
                         letter.next = free
                         free = entry

@@ -25,6 +25,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
     outcome, regret, delay_of = kernel(type(game).outcome), kernel(type(game).regret), kernel(law.kernel)
     event = kernel(type(game).event) if game.announces else None
+    observe = kernel(type(game).observe) if game.context_size else None
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
@@ -41,7 +42,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
                 raise InvalidArgument(f"{game!r} replaced action {replaced}, outside 0..{game.actions - 1}, {where}")
             if replaced >= 0:
                 forecaster.replace(replaced)
-        decision = forecaster.predict()
+        decision = forecaster.predict(_seen(setting, observe, params, memory, (k0, k1), t))
         pulls[decision.action] += 1
         outcome(params, memory, k0, k1, t, decision.action, vector)
         delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
@@ -87,6 +88,16 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         row["base"] = forecaster.asked
     for name, value in counts.items():
         summary[name] = value
+
+
+def _seen(setting: Setting, observe: Any, params: Any, memory: Any, key: Any, round_: int) -> Any:
+    """The side information that the forecaster is given: what the game shows, if the learner looks at it."""
+    if observe is None:
+        return None
+    context = np.zeros(setting.game.context_size)
+    observe(params, memory, *key, round_, context)
+    learner = setting.forecaster.learner
+    return None if isinstance(learner, Learner) and learner.context_size == 0 else context
 
 
 def _told(setting: Setting, action: int, vector: Any) -> Any:

@@ -112,6 +112,8 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
     if not game.fixed_comparator:
         return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
     name = type(learner).__name__
+    if learner.comparator == "expert" and game.comparator != "expert":
+        return f"the bound of {name} is against the best expert, the regret of {type(game).__name__} is not"
     scale = float(game.scale)
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None
     unit_means = None if means is None else means / (scale or 1.0)

@@ -94,11 +94,14 @@ class Workspace:
             np.zeros(game.memory()),
             bool(game.announces),
             pointer(type(game).event, pointers.EVENT_SIGNATURE) if game.announces else 0,
+            game.context_size > 0,
+            pointer(pointers.observer(type(game).observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
         )
         self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
         self._learner = (states.params(learner), states.blank(learner))
         self._asked: tuple[Any, int] = ((), 0)
-        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(width), np.zeros(0))
+        self._contexts = np.zeros((room, game.context_size))
+        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(width), np.zeros(game.context_size))
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
         """Play replications first..last-1. `tick(rounds)` is told of progress; when it says False, stop."""
@@ -117,6 +120,7 @@ class Workspace:
             seen = done
             if reason == loop.MAILBOX_FULL:
                 self._slab, self._wheel, desk["free"] = mailbox.grow(self._slab, self._wheel)
+                self._contexts = np.concatenate([self._contexts, np.zeros_like(self._contexts)])
             elif reason == loop.POOL_FULL:
                 self._grow_pool()
             elif reason == loop.SUPPLY:
@@ -142,6 +146,7 @@ class Workspace:
                 self._marks,
                 self._slab,
                 self._wheel,
+                self._contexts,
                 *self._buffers,
                 tables.actions,
                 tables.delays,

@@ -2,9 +2,12 @@
 
 Outcomes depend on (seed, replication, round, action), never on what was played.
 
-| with a law: pseudo-regret | an adversary: realised regret | arms that change | partial monitoring |
-|---|---|---|---|
-| `Bernoulli`, `Arms` (over `laws`) | `RewardTable`, `RandomWalk`, `Switching`, `Block` | `Replaced` | `Monitoring` |
+| with a law: pseudo-regret | `Bernoulli`, `Arms` (over `laws`) |
+|---|---|
+| an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
+| arms that change | `Replaced` |
+| partial monitoring | `Monitoring` |
+| side information | `Linear`, `Advice`, `RewardTable` with contexts |
 
 The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
 
@@ -14,6 +17,7 @@ and the constructor takes the plain data back.
 """
 
 from belated.games import laws
+from belated.games.advice import Advice
 from belated.games.arms import Arms
 from belated.games.bernoulli import Bernoulli
 from belated.games.block import Block
@@ -32,6 +36,7 @@ from belated.games.classical import (
     trivial,
 )
 from belated.games.deal import deal
+from belated.games.linear import Linear
 from belated.games.monitoring import Monitoring
 from belated.games.random_walk import RandomWalk
 from belated.games.replaced import Replaced
@@ -39,9 +44,11 @@ from belated.games.reward_table import RewardTable
 from belated.games.switching import Switching
 
 __all__ = [
+    "Advice",
     "Arms",
     "Bernoulli",
     "Block",
+    "Linear",
     "Monitoring",
     "RandomWalk",
     "Replaced",

@@ -17,8 +17,9 @@ from belated.protocols import Feedback, Floats
 class RewardTable(Realised):
     """Row t holds the rewards of all actions in round t; the game ends with its last row.
 
-    Regret is realised: max_i sum_s r_{i,s} - sum_s r_{a_s,s}. The table is kept as a read-only float64 array;
-    as plain data it is `table.tolist()`, which the constructor takes back.
+    Regret is realised: max_i sum_s r_{i,s} - sum_s r_{a_s,s}. With `contexts`, the forecaster is shown row t of them
+    before round t. Tables are kept as read-only float64 arrays; as plain data they are lists, which the constructor
+    takes back.
 
     Auer, Cesa-Bianchi, Freund, Schapire, *The nonstochastic multiarmed bandit problem*, 2002.
 
@@ -30,10 +31,13 @@ class RewardTable(Realised):
 
     table: ArrayLike
     feedback: Feedback = "bandit"
+    contexts: ArrayLike | None = None  #: side information, one row a round
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _checked(self.table))
         check_feedback(self.feedback)
+        if self.contexts is not None:
+            object.__setattr__(self, "contexts", _checked_contexts(self.contexts, len(self._rows)))
 
     @property
     def _rows(self) -> Floats:
@@ -43,32 +47,48 @@ class RewardTable(Realised):
     def actions(self) -> int:
         return len(self._rows[0])
 
+    @property
+    def context_size(self) -> int:  # type: ignore[override]
+        return 0 if self.contexts is None else cast(Floats, self.contexts).shape[1]
+
     def longest(self) -> int:
         return len(self._rows)
 
     def params(self) -> Floats:
-        return head(self.actions, self.feedback, self._rows)
+        known = np.zeros(0) if self.contexts is None else cast(Floats, self.contexts)
+        return head(self.actions, self.feedback, self.context_size, len(self._rows), self._rows, known)
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         count = int(params[0])
-        row = 2 + (round_ - 1) * count
+        row = 4 + (round_ - 1) * count
         earned = 0.0
         for i in range(count):
             earned += enter(params, memory, feedback, action, i, params[row + i])
         return earned
 
+    @staticmethod
+    def observe(params, memory, k0, k1, round_, context):
+        size = int(params[2])
+        row = 4 + int(params[3]) * int(params[0]) + (round_ - 1) * size
+        for i in range(size):
+            context[i] = params[row + i]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RewardTable):
             return NotImplemented
-        return self.feedback == other.feedback and np.array_equal(self._rows, other._rows)
+        if (self.contexts is None) != (other.contexts is None) or self.feedback != other.feedback:
+            return False
+        known = self.contexts is None or np.array_equal(self.contexts, cast(Floats, other.contexts))
+        return known and np.array_equal(self._rows, other._rows)
 
     def __hash__(self) -> int:
         return hash((self._rows.shape, self._rows.tobytes(), self.feedback))
 
     def __repr__(self) -> str:
         rounds, actions = self._rows.shape
-        return f"RewardTable({rounds} x {actions}, feedback={self.feedback!r})"
+        known = f", contexts of {self.context_size}" if self.context_size else ""
+        return f"RewardTable({rounds} x {actions}, feedback={self.feedback!r}{known})"
 
 
 def _checked(table: ArrayLike) -> Floats:
@@ -84,5 +104,19 @@ def _checked(table: ArrayLike) -> Floats:
     if outside.any():
         t, i = np.unravel_index(int(outside.argmax()), rows.shape)
         raise InvalidArgument(f"table[{t}, {i}] must lie in [0, 1], got {float(rows[t, i])!r}")
+    rows.flags.writeable = False
+    return rows
+
+
+def _checked_contexts(contexts: ArrayLike, rounds: int) -> Floats:
+    """A read-only copy of the side information."""
+    try:
+        rows = np.array(contexts, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"contexts must be rows of numbers, all of one length: {error}") from None
+    if rows.ndim != 2 or len(rows) != rounds or rows.shape[1] < 1:
+        raise InvalidArgument(f"contexts must have one row for each of the {rounds} rounds, got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise InvalidArgument("contexts must be finite numbers")
     rows.flags.writeable = False
     return rows

@@ -24,6 +24,8 @@ OUTCOME_SIGNATURE = types.float64(VECTOR, VECTOR, types.uint64, types.uint64, ty
 REGRET_SIGNATURE = types.float64(VECTOR, VECTOR)
 #: event(params, memory, key0, key1, round) -> action, or -1
 EVENT_SIGNATURE = types.int64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64)
+#: observe(params, memory, key0, key1, round, context to fill) -> 0
+OBSERVE_SIGNATURE = types.int64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64, VECTOR)
 #: law(params, key0, key1, first round, action, count, delays to fill) -> count
 LAW_SIGNATURE = types.int64(
     VECTOR, types.uint64, types.uint64, types.int64, types.int64, types.int64, types.CPointer(types.int64)
@@ -60,6 +62,10 @@ def _event(typing_context, address, params, memory, k0, k1, round_):
     return _generator(EVENT_SIGNATURE, (params, memory, k0, k1, round_))
 
 
+def _observe(typing_context, address, params, memory, k0, k1, round_, context):
+    return _generator(OBSERVE_SIGNATURE, (params, memory, k0, k1, round_, context))
+
+
 def _law(typing_context, address, params, k0, k1, first, action, count, delays):
     return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
 
@@ -73,8 +79,22 @@ def _caller(typing: Any) -> Any:
     return call
 
 
-#: Call a game's `outcome`, `regret` or `event`, or a law made ready by `law_filler`, through its address.
-call_outcome, call_regret, call_event, call_law = (_caller(typing) for typing in (_outcome, _regret, _event, _law))
+#: Call a game's `outcome`, `regret` or `event`, its `observe` made ready by `observer`, or a law by `law_filler`.
+call_outcome, call_regret, call_event, call_observe, call_law = (
+    _caller(typing) for typing in (_outcome, _regret, _event, _observe, _law)
+)
+
+
+@cache
+def observer(observe: Any) -> Any:
+    """The kernel that fills a context and returns 0, as its signature wants."""
+    fill = kernel(observe)
+
+    def observed(params, memory, k0, k1, round_, context):
+        fill(params, memory, k0, k1, round_, context)
+        return 0
+
+    return kernel(observed)
 
 
 @cache

@@ -5,9 +5,12 @@ from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
+from belated.learners.exp4 import Exp4
 from belated.learners.global_exp3 import GlobalExp3
 from belated.learners.hedge import Hedge
 from belated.learners.klucb import KLUCB
+from belated.learners.lin_ucb import LinUCB
+from belated.learners.linear_thompson import LinearThompson
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.rand_cbp import RandCBP
 from belated.learners.round_robin import RoundRobin
@@ -26,8 +29,11 @@ __all__ = [
     "EpsilonGreedy",
     "Exp3",
     "Exp3IX",
+    "Exp4",
     "GlobalExp3",
     "Hedge",
+    "LinUCB",
+    "LinearThompson",
     "NeighborhoodWatch2",
     "RandCBP",
     "RoundRobin",

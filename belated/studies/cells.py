@@ -173,6 +173,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
         f"{type(game).__name__}.outcome": type(game).outcome,
         f"{type(game).__name__}.regret": type(game).regret,
         f"{type(game).__name__}.event": type(game).event,
+        f"{type(game).__name__}.observe": type(game).observe,
         f"the kernel of {type(delays).__name__}": delays.kernel,
     }
     return [

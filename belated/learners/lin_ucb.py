@@ -1,0 +1,144 @@
+"""LinUCB, and the linear model that it shares with linear Thompson sampling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.kernels.compile import kernel
+from belated.kernels.ties import largest_index
+from belated.protocols import Learner
+
+
+@dataclass(frozen=True)
+class LinUCB(Learner):
+    """A linear model for each action; plays the largest theta_a . x + width sqrt(x^T A_a^-1 x), x the context.
+
+    A_a = ridge I + sum x x^T and theta_a = A_a^-1 sum r x, over the rounds in which action a was played and its reward
+    r is known. Played directly under delay, an update uses the context of the round that it answers. A_a^-1 itself is
+    kept and changed by the formula of Sherman and Morrison: a prediction takes K d^2 steps, an update d^2. Features
+    should be of the order of 1: d of them, and one that is always 1 where a constant is wanted.
+
+    Li, Chu, Langford, Schapire, *A contextual-bandit approach to personalized news article recommendation*, 2010
+    (algorithm 1, with ridge = 1 and width = alpha).
+
+    >>> import belated as bl
+    >>> f = bl.Direct(bl.LinUCB(actions=2, features=2))
+    >>> late, soon = f.predict([1.0, 0.0]), f.predict([0.0, 1.0])
+    >>> f.update(soon.ticket, 1.0)
+    >>> late.action, soon.action, f.predict([0.0, 1.0]).action
+    (0, 1, 1)
+    """
+
+    guarantee = "none claimed for this width"
+    actions: int
+    features: int
+    width: float = field(default=1.0, kw_only=True)
+    ridge: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_sizes(self.actions, self.features)
+        object.__setattr__(self, "width", require.real("width", self.width, low=0))
+        object.__setattr__(self, "ridge", require.real("ridge", self.ridge, above=0))
+
+    @classmethod
+    def example(cls) -> LinUCB:
+        """Three actions, four features."""
+        return cls(3, 4)
+
+    @property
+    def context_size(self) -> int:  # type: ignore[override]
+        return self.features
+
+    def layout(self) -> np.dtype[Any]:
+        k = (self.actions,)
+        return np.dtype([*model(self.actions, self.features), ("index", "f8", k), ("predicted", "i8", k)])
+
+    def params(self) -> dict[str, Any]:
+        return {"width": self.width, "ridge": self.ridge}
+
+    def start(self, state: Any) -> None:
+        state["inverse"][:] = np.eye(self.features) / self.ridge
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        for a in range(len(state.index)):
+            mean, square = estimate(state, a, context)
+            state.index[a] = mean + params.width * math.sqrt(square)
+        action = largest_index(state.index, state.predicted)
+        state.predicted[action] += 1
+        return action, 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        learn(state, action, context, feedback[0])
+
+    @staticmethod
+    def replace(params, state, action):
+        forget(params, state, action)
+        state.index[action] = 0.0
+        state.predicted[action] = 0
+
+
+def check_sizes(actions: int, features: int) -> None:
+    """Refuse a linear model without actions or features."""
+    require.integer("actions", actions, low=1)
+    require.integer("features", features, low=1)
+
+
+def model(actions: int, features: int) -> list[Any]:
+    """The fields of the linear models: A_a^-1, theta_a, and room for one vector."""
+    d = features
+    return [("inverse", "f8", (actions, d, d)), ("theta", "f8", (actions, d)), ("along", "f8", (d,))]
+
+
+@kernel
+def estimate(state, action, context):
+    """theta . x and x^T A^-1 x of one action; the latter is never below 0."""
+    mean = 0.0
+    square = 0.0
+    for i in range(len(context)):
+        mean += state.theta[action, i] * context[i]
+        along = 0.0
+        for j in range(len(context)):
+            along += state.inverse[action, i, j] * context[j]
+        square += along * context[i]
+    return mean, max(square, 0.0)
+
+
+@kernel
+def learn(state, action, context, reward):
+    """Add one observation: with v = A^-1 x and s = 1 + x . v, A^-1 loses v v^T / s, theta gains v (r - theta . x) / s.
+
+    Both halves of the matrix are written from one number, so that it stays symmetric.
+    """
+    size = 1.0
+    miss = reward
+    for i in range(len(context)):
+        along = 0.0
+        for j in range(len(context)):
+            along += state.inverse[action, i, j] * context[j]
+        state.along[i] = along
+        size += along * context[i]
+        miss -= state.theta[action, i] * context[i]
+    size = max(size, 1.0)
+    for i in range(len(context)):
+        part = state.along[i] / size
+        state.theta[action, i] += part * miss
+        for j in range(i + 1):
+            value = state.inverse[action, i, j] - part * state.along[j]
+            state.inverse[action, i, j] = value
+            state.inverse[action, j, i] = value
+
+
+@kernel
+def forget(params, state, action):
+    """The model of an action of which nothing is known."""
+    for i in range(len(state.along)):
+        state.theta[action, i] = 0.0
+        for j in range(len(state.along)):
+            state.inverse[action, i, j] = 1.0 / params.ridge if i == j else 0.0
