@@ -111,8 +111,12 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     >>> nearest("replicatoins", ["rounds", "replications"])
     "did you mean 'replications'?"
     """
-    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.4)
+
+    def unlike(other: str) -> tuple[float, str]:
+        return -difflib.SequenceMatcher(None, other, name).ratio(), other  # of equally near ones the first
+
+    return f"did you mean {min(near, key=unlike)!r}?" if near else None
 
 
 def to_data(spec: Any) -> dict[str, Any]:

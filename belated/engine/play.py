@@ -132,9 +132,12 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             )
         if learner.feedback == "symbol":
             _check_same(learner, game)
+        if learner.context_size and not game.context_size:
+            raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
         if learner.context_size not in (0, game.context_size):
-            gives = f"gives {game.context_size} numbers" if game.context_size else "has none"
-            raise InvalidArgument(f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} {gives}")
+            raise InvalidArgument(
+                f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} gives {game.context_size}"
+            )
     if forecaster.actions != game.actions:
         raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
     if game.announces:
