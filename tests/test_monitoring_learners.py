@@ -486,6 +486,7 @@ def test_specs_are_data(make):
     assert "actions" not in data and learner != make(APPLE[0], [["-", "-"], ["r", "g"]])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("make", [bl.GlobalExp3, bl.TSPM, bl.NeighborhoodWatch2], ids=lambda m: m.__name__)
 @pytest.mark.parametrize("game", [APPLE, BARTOK, TRIVIAL], ids=["apple", "bartok", "trivial"])
 def test_the_contract_on_other_games(make, game):

@@ -289,6 +289,7 @@ print("the same")
 """
 
 
+@pytest.mark.soak
 def test_a_learner_of_a_script_on_a_cluster_for_the_time_of_the_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
