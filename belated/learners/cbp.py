@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from belated import require
-from belated.geometry import Structure, check_game, structure
+from belated.geometry import Structure
 from belated.kernels.compile import kernel, routine
 from belated.kernels.ties import MARGIN
 from belated.learners import patterns
+from belated.learners.for_game import ForGame
 from belated.learners.patterns import LOOK, look_up, mark, sign_of
-from belated.protocols import NEEDED, Learner
+from belated.protocols import NEEDED
 
 #: A difference of this share of its terms is rounding: it has no sign.
 NO_SIGN = 1e-12
 
 
 @dataclass(frozen=True)
-class CBP(Learner):
+class CBP(ForGame):
     """CBP: plays what may still be best, and what tells neighbours apart, the widest first. For any finite game.
 
     For neighbours i, j with observer vectors v_ijk, and n_k observations of action k with counts nu_k of its symbols:
@@ -45,18 +46,12 @@ class CBP(Learner):
     0
     """
 
-    feedback = "symbol"
     guarantee = "O(n^(1/2)) in easy games, O(n^(2/3)) in hard ones, up to logs, i.i.d. outcomes"
-    loss: Any
-    symbols: Any
     _: KW_ONLY
     alpha: float = 1.01
-    actions: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        loss, symbols = check_game(self.loss, self.symbols)
-        for name, value in (("loss", loss), ("symbols", symbols), ("actions", len(loss))):
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         require.real("alpha", self.alpha, above=0)
 
     @classmethod
@@ -64,7 +59,7 @@ class CBP(Learner):
         return cls([[1, 1], [1, 0], [0, 1]], [["a", "b"], ["-", "-"], ["-", "-"]])
 
     def layout(self) -> np.dtype[Any]:
-        game = structure(self.loss, self.symbols)
+        game = self.game
         k, pairs = (self.actions,), (max(1, len(game.pairs)),)
         counts = ("counts", "f8", (self.actions, max(map(len, game.names))))
         return np.dtype(
@@ -72,11 +67,11 @@ class CBP(Learner):
         )
 
     def params(self) -> dict[str, Any]:
-        game = structure(self.loss, self.symbols)
+        game = self.game
         return {"alpha": float(self.alpha)} | observers(game) | patterns.table(game)
 
     def supply(self, params: Any, state: Any) -> None:
-        patterns.enter(structure(self.loss, self.symbols), params)
+        patterns.enter(self.game, params)
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -106,6 +101,7 @@ class CBP(Learner):
 def observers(game: Structure) -> dict[str, Any]:
     """The observer vectors of all neighbours, one behind the other: `first[p]` is where those of pair p begin.
 
+    >>> from belated.geometry import structure
     >>> {name: np.asarray(x).tolist() for name, x in observers(structure([[1, 0], [0, 1]], [[0, 0], [0, 1]])).items()}
     {'first': [0, 1], 'who': [1], 'vector': [[1.0, -1.0]], 'size': [1.0], 'square': [0.0, 1.0]}
     """

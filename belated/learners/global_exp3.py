@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from belated import bounds
 from belated.errors import InvalidArgument
-from belated.geometry import check_game, structure
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
-from belated.protocols import Floats, Learner
+from belated.learners.for_game import ForGame
+from belated.protocols import Floats
 
 
 @dataclass(frozen=True)
-class GlobalExp3(Learner):
+class GlobalExp3(ForGame):
     """Exponential weights for every globally observable game, against any adversary; FeedExp3 in its signal form.
 
     With w_a(c, s) such that sum_c w_a(c, symbol of action c) = L_a - L_b for a base action b, the symbol s of the
@@ -40,17 +40,10 @@ class GlobalExp3(Learner):
     """
 
     guarantee = "4 A n^(2/3) + A^3 (A in bounds.global_exp3) times the range of the losses, any adversary"
-    feedback = "symbol"
-    loss: Any
-    symbols: Any
-    actions: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        loss, symbols = check_game(self.loss, self.symbols)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "symbols", symbols)
-        object.__setattr__(self, "actions", len(loss))
-        game = structure(loss, symbols)
+        super().__post_init__()
+        game = self.game
         blind = [pair for pair in game.pairs if not game.globally[pair]]
         if blind:
             raise InvalidArgument(
@@ -66,7 +59,7 @@ class GlobalExp3(Learner):
     @cached_property
     def estimator(self) -> Floats:
         """w[a, c, s] for losses scaled to [0, 1]; NaN for an action that cannot be compared."""
-        game = structure(self.loss, self.symbols)
+        game = self.game
         scale = float(game.loss.max() - game.loss.min()) or 1.0
         found = [game.difference_observer(base) for base in game.pareto]
         weights = [w / scale for w in found if w is not None]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from belated.errors import InvalidArgument
-from belated.geometry import Structure, check_game, structure
 from belated.kernels.compile import kernel, routine
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
-from belated.protocols import Learner
+from belated.learners.for_game import ForGame
 
 
 @dataclass(frozen=True)
-class NeighborhoodWatch2(Learner):
+class NeighborhoodWatch2(ForGame):
     """Every Pareto action watches its neighbours; for easy games against any adversary, with regret of order sqrt(n).
 
     Row j of Q holds exponential weights over j and its neighbours, from estimates of L_a - L_j; P~ is stationary,
@@ -43,17 +42,10 @@ class NeighborhoodWatch2(Learner):
     """
 
     guarantee = "C sqrt(n ln n) on easy games, any adversary; C not explicit"
-    feedback = "symbol"
     tolerates_delay = False
-    loss: Any
-    symbols: Any
-    actions: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        loss, symbols = check_game(self.loss, self.symbols)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "symbols", symbols)
-        object.__setattr__(self, "actions", len(loss))
+        super().__post_init__()
         game = self.game
         blind = [pair for pair in game.pairs if not game.locally[pair]]
         if blind:
@@ -67,10 +59,6 @@ class NeighborhoodWatch2(Learner):
     def example(cls) -> NeighborhoodWatch2:
         """Spam filtering at the cost where asking is degenerate."""
         return cls([[0, 1], [1, 0], [0.5, 0.5]], [["-", "-"], ["-", "-"], ["a", "b"]])
-
-    @property
-    def game(self) -> Structure:
-        return structure(self.loss, self.symbols)
 
     @cached_property
     def middle(self) -> list[tuple[int, int, int, float]]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.geometry import check_game, structure
 from belated.kernels.compile import kernel, routine
 from belated.kernels.posterior import factor, propose
 from belated.kernels.sampling import TINY, pair
-from belated.protocols import Learner
+from belated.learners.for_game import ForGame
 
 #: Proposals for one draw from the posterior are at most this over M^2 (1000 for three outcomes).
 EFFORT = 9000
@@ -24,7 +23,7 @@ MOVES = 10
 
 
 @dataclass(frozen=True)
-class TSPM(Learner):
+class TSPM(ForGame):
     """Draws a law p of the outcome from its posterior and plays the action that is best for it.
 
     The posterior is exp(-prior |p|^2 / 2) prod_k exp(-n_k KL(q_k || S_k p)) on the simplex, q_k the frequencies of the
@@ -52,18 +51,11 @@ class TSPM(Learner):
     """
 
     guarantee = "none with explicit constants"
-    feedback = "symbol"
-    loss: Any
-    symbols: Any
     prior: float = field(default=1e-3, kw_only=True)
-    actions: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        loss, symbols = check_game(self.loss, self.symbols)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "symbols", symbols)
+        super().__post_init__()
         object.__setattr__(self, "prior", require.real("prior", self.prior, above=0))
-        object.__setattr__(self, "actions", len(loss))
 
     @classmethod
     def example(cls) -> TSPM:
@@ -87,7 +79,7 @@ class TSPM(Learner):
         )
 
     def params(self) -> dict[str, Any]:
-        game = structure(self.loss, self.symbols)
+        game = self.game
         return {"codes": game.codes, "loss": game.loss, "prior": self.prior}
 
     @staticmethod
