@@ -64,7 +64,12 @@ TABLES: dict[str, MutableMapping[str, Any]] = {
     "law of an arm": LAWS,
 }
 #: Fields that hold specs of another table than their owner's.
-INNER = {"learner": "learner", "laws": {"game": "law of an arm", "delays": "delays"}, "law": {"delays": "delays"}}
+INNER = {
+    "learner": "learner",
+    "games": "game",
+    "laws": {"game": "law of an arm", "delays": "delays"},
+    "law": {"delays": "delays"},
+}
 
 
 Spec = TypeVar("Spec", bound=type[Learner] | type[Game] | type[Delays])
@@ -106,17 +111,19 @@ def find(kind: str, name: Any) -> Any:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """A hint at the nearest of some names; None if none is near.
+    """A hint at the nearest of some names, or at the one with the nearest word in it; None if none is near.
 
     >>> nearest("replicatoins", ["rounds", "replications"])
     "did you mean 'replications'?"
+    >>> nearest("aple", ["hopeless", "apple_tasting"])
+    "did you mean 'apple_tasting'?"
     """
-    near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.4)
 
-    def unlike(other: str) -> tuple[float, str]:
-        return -difflib.SequenceMatcher(None, other, name).ratio(), other  # of equally near ones the first
+    def likeness(other: str) -> float:
+        return max(difflib.SequenceMatcher(None, part, name).ratio() for part in (other, *other.split("_")))
 
-    return f"did you mean {min(near, key=unlike)!r}?" if near else None
+    best = max(sorted(names), key=likeness, default="")  # of equally near ones the first
+    return f"did you mean {best!r}?" if best and likeness(best) >= 0.4 else None
 
 
 def to_data(spec: Any) -> dict[str, Any]:

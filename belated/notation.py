@@ -50,7 +50,7 @@ def read(kind: str, given: Any) -> dict[str, Any]:
 
 
 #: Arguments of learners that the game decides.
-DECIDED = ("actions", "loss", "symbols", "features", "experts")
+DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts")
 
 EXAMPLES = {
     "forecaster": "bold(exp3)",
@@ -75,8 +75,9 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "symbols": monitored.symbols,
         "features": size,
         "experts": max(1, size // actions),
+        "contexts": game.values or ANY_ACTIONS,
     }
-    made: Forecaster = catalog.from_data("forecaster", _filled("forecaster", read("forecaster", given), known))
+    made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 
 
@@ -100,11 +101,15 @@ def finite_game(given: str) -> Monitoring:
     >>> finite_game("spam(cost=0.3)").structure.klass
     'easy'
     """
-    if given.endswith(".toml") or Path(given).is_file():
+    name = given.partition("(")[0].strip().lower()
+    if any(mark in name for mark in "./\\") or given.endswith(".toml") or Path(given).is_file():
         return Monitoring.read(given)
+    known = f"there are {', '.join(sorted(CLASSICAL))}"
+    if name not in catalog.TABLES["game"]:
+        raise InvalidArgument(f"no game is called {name!r}; {catalog.nearest(name, CLASSICAL) or known}")
     made = game(given)
     if not isinstance(made, Monitoring):
-        raise InvalidArgument(f"{given} is not a game of partial monitoring; there are {', '.join(sorted(CLASSICAL))}")
+        raise InvalidArgument(f"{given} is not a game of partial monitoring; {known}")
     return made
 
 
@@ -237,15 +242,19 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _filled(kind: str, data: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The data with what is known from elsewhere, where it is not said."""
+def filled(kind: str, data: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The data with what is known from elsewhere, where it is not said.
+
+    >>> filled("forecaster", {"name": "bold", "learner": {"name": "exp3"}}, {"actions": 3})["learner"]
+    {'actions': 3, 'name': 'exp3'}
+    """
     slots = _parameters(catalog.find(kind, data["name"]))
-    filled = {slot: value for slot, value in known.items() if slot in slots} | data
+    full = {slot: value for slot, value in known.items() if slot in slots} | data
     for slot in slots:
         inner = catalog.inner_kind(kind, slot)
-        if inner == "learner" and isinstance(filled.get(slot), dict):
-            filled[slot] = _filled(inner, filled[slot], known)
-    return filled
+        if inner == "learner" and isinstance(full.get(slot), dict):
+            full[slot] = filled(inner, full[slot], known)
+    return full
 
 
 def _name(kind: str, name: str) -> str:

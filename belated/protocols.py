@@ -92,8 +92,11 @@ class Learner(ABC):
     replace: ClassVar[Any] = None
     #: How many numbers of side information a prediction takes.
     context_size: int = 0
-    #: What `bound` compares with: the best fixed action, or the best of the experts that advise.
-    comparator: ClassVar[Literal["action", "expert"]] = "action"
+    #: If the side information is one of a few values and each has a state of its own: how many; else 0.
+    values: int = 0
+    #: What `bound` compares with: the best fixed action, the best of the experts that advise, or the best map from
+    #: values of the side information to actions.
+    comparator: ClassVar[Literal["action", "expert", "map"]] = "action"
     actions: int
 
     if TYPE_CHECKING:
@@ -147,6 +150,9 @@ class Learner(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no supply")
 
+    def check_context(self, context: Floats) -> None:  # noqa: B027  (most take any numbers)
+        """Raise InvalidArgument if side information of the right size makes no sense."""
+
     def encode(self, action: int, symbol: Any) -> float:
         """The number of a symbol among those of an action, by first appearance: what kernels of symbol learners see.
 
@@ -190,10 +196,12 @@ class Game(ABC):
     largest: float = 1.0
     #: True when regret is against one fixed action (or expert), as in the theorems.
     fixed_comparator: ClassVar[bool] = True
-    #: Which of the two.
-    comparator: ClassVar[Literal["action", "expert"]] = "action"
+    #: Which of them: one action, one expert, or one map from values of the side information to actions.
+    comparator: ClassVar[Literal["action", "expert", "map"]] = "action"
     #: How many numbers of side information the game gives before each prediction.
     context_size: int = 0
+    #: If that is one number, 0 to `values` - 1: how many there are.
+    values: int = 0
     #: Kernel `observe(params, memory, k0, k1, round_, context)` of a game with side information: fill `context`, before
     #: the prediction of the round. It is called once a round.
     observe: ClassVar[Any] = None

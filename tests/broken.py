@@ -179,8 +179,8 @@ class OtherKernels(bl.Direct):
     """A compiled form that forgets every third feedback."""
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Any:
-        right = bl.Direct.kernels(predict, update, replace)
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Any:
+        right = bl.Direct.kernels(predict, update, replace, values)
         tell = make_tell(update)
         make_ask(predict)
 

@@ -32,6 +32,7 @@ GAMES = [
     games.Linear([[0.5, 0.2], [0.1, 0.8]], "none"),
     games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
+    games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6]),
 ]
 DELAYS = [
     delays.Constant(3),

@@ -32,8 +32,9 @@ def feedback(f, draw, ticket):
 
 def context(f, draw):
     """Side information for a prediction, if the learner takes any."""
-    size = f.learner.context_size
-    return [draw.random() for _ in range(size)] if size else None
+    if not f.learner.context_size:
+        return None
+    return f.learner.example_context(np.random.default_rng(draw.randrange(2**32)))
 
 
 def interleave(f, draw, steps):

@@ -28,7 +28,7 @@ def allowed(learner: Learner) -> list[type[Forecaster]]:
     refused = set()
     if not learner.tolerates_delay:
         refused.add(catalog.FORECASTERS["direct"])
-    if learner.context_size:
+    if learner.context_size and not learner.values:
         refused.add(catalog.FORECASTERS["qpmd"])
     return [f for f in catalog.FORECASTERS.values() if f not in refused]
 

@@ -31,8 +31,8 @@ def _rounds(game: Game | Delays) -> int:
 
 def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False) -> tuple[Any, Any, float]:
     """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
-    event = kernel(type(game).event) if announced and game.announces else None
-    outcome, regret = kernel(type(game).outcome), kernel(type(game).regret)
+    event = kernel(game.event) if announced and game.announces else None
+    outcome, regret = kernel(game.outcome), kernel(game.regret)
     params, memory = game.params(), np.zeros(game.memory())
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
     rewards, told = [], []

@@ -129,9 +129,15 @@ def stays_finite(learner: Learner) -> None:
             context = context_of(game, learner, t)
             action, probability = instance.predict(context)
             instance.update(context, action, probability, told[action])
-        for name in instance.state.dtype.names or ():
-            numbers = np.asarray(instance.state[name][0], float)
+        for name, numbers in _fields(instance.state):
             demand(not np.isnan(numbers).any(), f"state.{name} is NaN after {ROUNDS} times the {word} feedback")
+
+
+def _fields(records: Any, within: str = "") -> Iterator[tuple[str, Any]]:
+    """The numbers in records, by name; records within records likewise."""
+    for name in records.dtype.names or ():
+        found = np.asarray(records)[name]
+        yield from _fields(found, f"{within}{name}.") if found.dtype.names else [(within + name, found)]
 
 
 def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
@@ -244,7 +250,10 @@ def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list
 
 def is_refused_where_it_must(learner: Learner) -> None:
     """Direct refuses a learner that does not tolerate delay, QPM-D one with endlessly many contexts; nothing else."""
-    for forecaster, fits in ((Direct, learner.tolerates_delay), (QPMD, learner.context_size == 0)):
+    for forecaster, fits in (
+        (Direct, learner.tolerates_delay),
+        (QPMD, learner.context_size == 0 or learner.values > 0),
+    ):
         try:
             forecaster(learner)
         except Unsupported as error:

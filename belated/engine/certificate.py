@@ -58,12 +58,19 @@ def certify(setting: Setting, tables: Tables) -> Certificate:
     if isinstance(setting.forecaster, BOLD):
         identities["M = G* + 1"] = summary["instances"] == summary["peak"] + 1
     if isinstance(setting.forecaster, QPMD):
-        ahead = pulls - tally["base"]
+        # With side information the procedure is repeated for each value of it, and so is the identity.
+        rows = tables.groups if tables.groups.size else tally
+        ahead = rows["pulls"] - rows["base"]
+        most = rows["peak"] + rows["cancelled"]
         identities["n' <= n"] = (summary["steps"] >= 1) & (summary["steps"] <= n)
         identities["n' = sum of T'_i"] = summary["steps"] == tally["base"].sum(axis=1)
         # A cancelled prediction is never answered, so it adds to what the base has not seen.
-        identities["0 <= T_i - T'_i <= G*_i (+ cancelled)"] = ((ahead >= 0) & (ahead <= tally["peak"] + cancelled)).all(
-            axis=1
+        within = (ahead >= 0) & (ahead <= most)
+        identities["0 <= T_i - T'_i <= G*_i (+ cancelled)"] = within.reshape(len(pulls), -1).all(axis=1)
+    if tables.groups.size:
+        identities["the values of the side information add up"] = np.all(
+            [(tables.groups[name].sum(axis=1) == tally[name]).all(axis=1) for name in ("pulls", "observed", "base")],
+            axis=0,
         )
     certificate = Certificate({name: np.asarray(truths, bool) for name, truths in identities.items()})
     for name, truths in certificate.identities.items():

@@ -22,6 +22,7 @@ from belated.forecasters.base import MOST
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import call_event, call_law, call_observe, call_outcome, call_regret
 from belated.kernels.random import replication_key
+from belated.kernels.values import value_of
 from belated.protocols import NEEDED, NEVER
 
 #: Why the loop returned.
@@ -41,9 +42,7 @@ DESK = np.dtype(
         ("free", "i8"),  # first free entry of the mailbox
         ("instances", "i8"),  # M
         ("hint", "i8"),  # BOLD: no free instance below this word
-        ("asked", "i8"),  # QPM-D: the base has a pending query
-        ("held", "i8"),  # QPM-D: the action it asked for, and its probability
-        ("probability", "f8"),
+        ("probability", "f8"),  # a bad one, for the error
         ("action", "i8"),  # what was predicted last
         ("steps", "i8"),  # QPM-D: n', how often the base was asked
         ("due_count", "i8"),  # feedback due by the horizon: how many, and the sum of their rounds
@@ -52,6 +51,8 @@ DESK = np.dtype(
         ("came_sum", "i8"),
         ("instance", "i8"),  # who predicted last
         ("announced", "i8"),  # the last round whose event was asked for
+        ("value", "i8"),  # the value of the side information of that round
+        ("actions", "i8"),  # K
     ],
     align=True,
 )
@@ -99,7 +100,6 @@ def start_replication(desk, blank, pool, memory, slab, wheel):
     desk.instances = 1
     desk.instance = 0
     desk.hint = 0
-    desk.asked = 0
     desk.steps = 0
     desk.action = 0
     desk.announced = 0
@@ -126,10 +126,28 @@ def finish_replication(desk, summary):
     desk.instances = 0
 
 
+@kernel
+def reach(count):
+    """G_i of an action now, if it is the most so far."""
+    count.peak = max(count.peak, count.pulls - count.observed - count.cancelled - count.dropped)
+
+
+@kernel
+def cell(value, action, count):
+    """Where the tally of an action under one value of the side information is."""
+    return (1 + value) * count + action
+
+
 @cache
-def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
-    """Compose the loop from a learner's kernels and a forecaster class."""
-    begin, choose, deliver, release, replace_all = forecaster.kernels(predict, update, replace)
+def make_loop(
+    predict: Any, update: Any, replace: Any, forecaster: Any, announces: bool, informs: bool, values: int
+) -> Any:
+    """Compose the loop from a learner's kernels and a forecaster class.
+
+    What a game without events or side information does not need is left out of its loop. `values` is how many values
+    of side information the learner tells apart: with any, the tally has a row of actions for all and one for each.
+    """
+    begin, choose, deliver, release, replace_all = forecaster.kernels(predict, update, replace, values)
     grows = forecaster.grows
 
     def loop(
@@ -149,9 +167,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
         game_regret,
         game_params,
         memory,
-        announces,
         event,
-        informs,
         observe,
         law,
         law_params,
@@ -172,7 +188,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
     ):
         desk = desk_array[0]
         params = params_array[0]
-        count = tally.shape[1]
+        count = desk.actions
         ahead = len(waits)
         while desk.replication < desk.last:
             replication = desk.replication
@@ -207,24 +223,26 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                     reason = POOL_FULL
                     break
                 # G_{i,t} can only have grown for the action of the round before.
-                before = counts[action]
-                before.peak = max(before.peak, before.pulls - before.observed - before.cancelled - before.dropped)
+                reach(counts[action])
+                if values and t > 0:
+                    reach(counts[cell(desk.value, action, count)])
                 peak = max(peak, outstanding)
 
                 if (announces or informs) and desk.announced <= t:
                     desk.announced = t + 1
                     if informs:
                         call_observe(observe, game_params, memory, k0, k1, t + 1, context)
-                    replaced = -1
                     if announces:
                         replaced = call_event(event, game_params, memory, k0, k1, t + 1)
-                    if replaced >= count:
-                        action = replaced
-                        reason = BAD_EVENT
-                        break
-                    if replaced >= 0:
-                        replace_all(desk, params, pool, replaced)
-                        counts[replaced].since = t + 1
+                        if replaced >= count:
+                            action = replaced
+                            reason = BAD_EVENT
+                            break
+                        if replaced >= 0:
+                            replace_all(desk, params, pool, replaced)
+                            counts[replaced].since = t + 1
+                    if values:
+                        desk.value = value_of(context, values)
 
                 desk.outstanding = outstanding
                 desk.free = free
@@ -243,6 +261,8 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                 probability = min(probability, 1.0)
                 t += 1
                 counts[action].pulls += 1
+                if values:
+                    counts[cell(desk.value, action, count)].pulls += 1
                 outstanding += 1
 
                 call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
@@ -281,8 +301,9 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                     letter.cancelled = delay > expiry
                     for i in range(len(letter.feedback)):
                         letter.feedback[i] = feedback[i]
-                    for i in range(len(context)):
-                        contexts[entry, i] = context[i]
+                    if informs:
+                        for i in range(len(context)):
+                            contexts[entry, i] = context[i]
                     due = t + min(wait, FAR)
                     post(slab, wheel, entry, due)
                     if due <= horizon:
@@ -304,16 +325,24 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any) -> Any:
                     outstanding -= 1
                     came_count += 1
                     came_sum += letter.round
+                    shown = contexts[entry] if informs else context
+                    group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
                     keep = False
                     if letter.cancelled:
                         about.cancelled += 1
+                        if values:
+                            group.cancelled += 1
                         release(desk, marks, letter.instance)
                     elif letter.round < about.since:
                         about.dropped += 1
+                        if values:
+                            group.dropped += 1
                         release(desk, marks, letter.instance)
                     else:
                         about.observed += 1
-                        keep = deliver(desk, params, pool, marks, slab, contexts[entry], entry)
+                        if values:
+                            group.observed += 1
+                        keep = deliver(desk, params, pool, marks, slab, shown, entry)
                     if not keep:
                         letter.next = free
                         free = entry

@@ -23,14 +23,16 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     """Play one replication with the forecaster's Python form, and fill its row of the tables."""
     game, law, rounds = setting.game, setting.delays, setting.rounds
     forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
-    outcome, regret, delay_of = kernel(type(game).outcome), kernel(type(game).regret), kernel(law.kernel)
-    event = kernel(type(game).event) if game.announces else None
-    observe = kernel(type(game).observe) if game.context_size else None
+    outcome, regret, delay_of = kernel(game.outcome), kernel(game.regret), kernel(law.kernel)
+    event = kernel(game.event) if game.announces else None
+    observe = kernel(game.observe) if game.context_size else None
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
-    pulls, observed, cancelled, dropped, peaks = (np.zeros(game.actions, np.int64) for _ in range(5))
-    due: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
+    # One row of counts for all, and one for each value of the side information.
+    values = getattr(setting.forecaster.learner, "values", 0)
+    pulls, observed, cancelled, dropped, peaks = (np.zeros((values + 1, game.actions), np.int64) for _ in range(5))
+    due: defaultdict[int, list[tuple[int, Any, Any]]] = defaultdict(list)
     counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum"), 0)
     checkpoint = 0
     for t in range(1, rounds + 1):
@@ -42,8 +44,10 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
                 raise InvalidArgument(f"{game!r} replaced action {replaced}, outside 0..{game.actions - 1}, {where}")
             if replaced >= 0:
                 forecaster.replace(replaced)
-        decision = forecaster.predict(_seen(setting, observe, params, memory, (k0, k1), t))
-        pulls[decision.action] += 1
+        context = _seen(setting, observe, params, memory, (k0, k1), t)
+        decision = forecaster.predict(context)
+        cell = ([0, 1 + int(context[0])] if values else [0], decision.action)
+        pulls[cell] += 1
         outcome(params, memory, k0, k1, t, decision.action, vector)
         delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
         if delay < 0:
@@ -57,35 +61,37 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         wait = min(delay, setting.expiry)
         if wait < NEVER:
             feedback = None if delay > setting.expiry else _told(setting, decision.action, vector)
-            due[t + wait].append((decision.ticket, decision.action, feedback))
+            due[t + wait].append((decision.ticket, cell, feedback))
             if t + wait <= rounds:
                 counts["due_count"] += 1
                 counts["due_sum"] += t
-        for ticket, action, feedback in due.pop(t, []):
+        for ticket, cell, feedback in due.pop(t, []):
             counts["came_count"] += 1
             counts["came_sum"] += ticket
             if feedback is None:
                 forecaster.cancel(ticket)
-                cancelled[action] += 1
+                cancelled[cell] += 1
             else:
                 before = forecaster.dropped
                 forecaster.update(ticket, feedback)
-                (dropped if forecaster.dropped > before else observed)[action] += 1
+                (dropped if forecaster.dropped > before else observed)[cell] += 1
         if t == setting.checkpoints[checkpoint]:
             tables.regret[replication, checkpoint] = regret(params, memory)
             checkpoint += 1
         if t % TELL == 0 and not tick(TELL):
             return
     tick(rounds % TELL)
-    row = tables.tally[replication]
-    row["pulls"], row["observed"], row["cancelled"], row["peak"] = pulls, observed, cancelled, peaks
-    row["dropped"] = dropped
+    row = tables.whole[replication]
+    counted = {"pulls": pulls, "observed": observed, "cancelled": cancelled, "dropped": dropped, "peak": peaks}
+    for name, counts_of in counted.items():
+        row[name] = counts_of.ravel()
     summary = tables.summary[replication]
     summary["peak"], summary["outstanding"] = forecaster.peak, forecaster.outstanding
     summary["instances"] = forecaster.instances if isinstance(forecaster, BOLD) else 1
     if isinstance(forecaster, QPMD):
         summary["steps"] = forecaster.steps
-        row["base"] = forecaster.asked
+        asked = np.reshape(forecaster.asked, (-1, game.actions))
+        row["base"] = np.concatenate([asked.sum(axis=0), *(asked if values else ())])
     for name, value in counts.items():
         summary[name] = value
 

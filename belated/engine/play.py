@@ -75,7 +75,8 @@ def play(
 
     checkpoints = checkpoints_of(rounds)
     setting = Setting(forecaster, game, delays, rounds, seed, checkpoints, limit, record)
-    tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record)
+    values = getattr(forecaster.learner, "values", 0)
+    tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record, values)
     began = time.perf_counter()
     with Progress(progress, rounds * replications, f"{forecaster!r}") as shown:
         if is_spec and engine != "python":
@@ -83,6 +84,13 @@ def play(
         else:
             run_plain(setting, tables, shown)
     return gather(setting, tables, time.perf_counter() - began)
+
+
+#: Counts with one number an action, and what the loop calls them.
+TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")} | {
+    "peaks": "peak",
+    "base_pulls": "base",
+}
 
 
 def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
@@ -102,6 +110,7 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
         instances=_plain(summary["instances"]),
         steps=_plain(summary["steps"]),
         base_pulls=_plain(tally["base"]),
+        groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
         certificate=certify(setting, tables),
         theorem=theorem(setting, tables),
         seconds=seconds,
@@ -134,6 +143,9 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             _check_same(learner, game)
         if learner.context_size and not game.context_size:
             raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
+        if learner.values and not 0 < game.values <= learner.values:
+            given = f"{game.values} values" if game.values else "endlessly many"
+            raise InvalidArgument(f"{learner!r} needs a context of {learner.values} values, {game!r} gives {given}")
         if learner.context_size not in (0, game.context_size):
             raise InvalidArgument(
                 f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} gives {game.context_size}"

@@ -45,6 +45,9 @@ class Result:
     instances: Integers  #: M, (replications,)
     steps: Integers  #: n' of QPM-D (0 for others), (replications,)
     base_pulls: Integers  #: T'_i of QPM-D (0 for others), (replications, actions)
+    #: With side information of a few values: pulls, observed, cancelled, dropped, peaks and base_pulls for each of
+    #: them, (replications, values, actions).
+    groups: dict[str, Integers]
     certificate: Certificate
     theorem: Theorem | str
     seconds: float

@@ -84,7 +84,8 @@ class QpmdTheorem(Additive):
         known = [self.scale * f for f in both if f is not None]
         if not known:
             return self.scale * n
-        return min(self.scale * n, bounds.qpmd(min(known), self.means.max() - self.means, self.peaks))
+        gaps = self.means.max(axis=-1, keepdims=True) - self.means
+        return min(self.scale * n, bounds.qpmd(min(known), gaps.ravel(), self.peaks.ravel()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,13 @@ class DirectTheorem(Additive):
     def bound(self, n: int) -> float:
         known = self.learner.delayed_bound(n, self.unit_means, self.peaks, self.peak)
         return self.scale * (n if isinstance(known, str) else min(float(n), known))
+
+
+_COMPARATORS = {
+    "action": "the best action",
+    "expert": "the best expert",
+    "map": "the best map from values of the side information to actions",
+}
 
 
 def theorem(setting: Setting, tables: Tables) -> Theorem | str:
@@ -112,10 +120,11 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
     if not game.fixed_comparator:
         return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
     name = type(learner).__name__
-    if learner.comparator == "expert" and game.comparator != "expert":
-        return f"the bound of {name} is against the best expert, the regret of {type(game).__name__} is not"
+    if learner.comparator != game.comparator:
+        theirs, ours = (_COMPARATORS[who.comparator] for who in (learner, game))
+        return f"the bound of {name} is against {theirs}, the regret of {type(game).__name__} is against {ours}"
     scale = float(game.scale)
-    means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None
+    means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     unit_means = None if means is None else means / (scale or 1.0)
     if isinstance(setting.forecaster, BOLD):
         if setting.delays.depends_on_action:
@@ -127,8 +136,10 @@ def theorem(setting: Setting, tables: Tables) -> Theorem | str:
         return f"{name} has no known bound {'of the form needed' if game.stochastic else 'against an adversary'}"
     if means is None or unit_means is None:
         return f"{type(setting.forecaster).__name__} has a bound for i.i.d. rewards only"
-    peaks = np.asarray(tables.tally["peak"].mean(axis=0), float)
-    penalty_error = error_of(np.asarray(tables.tally["peak"], float) @ (means.max() - means))
+    measured = np.asarray((tables.groups if learner.values else tables.tally)["peak"], float)
+    peaks = measured.mean(axis=0)
+    gaps = means.max(axis=-1, keepdims=True) - means
+    penalty_error = error_of((measured * gaps).reshape(len(measured), -1).sum(axis=1))
     if isinstance(setting.forecaster, QPMD):
         if learner.stochastic_bound(setting.rounds, unit_means) is None and learner.bound(setting.rounds) is None:
             return f"{name} has no known bound without delay"

@@ -33,7 +33,9 @@ ROOM, MOST_BYTES = 256, 2**25
 class Tables:
     """What a run writes: rows are replications, so the number of threads changes nothing."""
 
+    whole: Any  # the tallies of all actions, then those of each value of the side information
     tally: Any
+    groups: Any  # (replications, values, actions)
     summary: Any
     regret: Any
     actions: Any
@@ -41,10 +43,16 @@ class Tables:
     probabilities: Any
 
     @classmethod
-    def make(cls, replications: int, actions: int, checkpoints: int, rounds: int, record: bool) -> Tables:
+    def make(
+        cls, replications: int, actions: int, checkpoints: int, rounds: int, record: bool, values: int = 0
+    ) -> Tables:
         kept = (replications, rounds) if record else (0, 0)
+        width = actions * (values + 1)
+        whole = states.records(loop.TALLY, replications * width).reshape(replications, width)
         return cls(
-            tally=states.records(loop.TALLY, replications * actions).reshape(replications, actions),
+            whole=whole,
+            tally=whole[:, :actions],
+            groups=whole[:, actions:].reshape(replications, values, actions),
             summary=states.records(loop.SUMMARY, replications),
             regret=np.zeros((replications, checkpoints)),
             actions=np.zeros(kept, np.int32),
@@ -76,10 +84,14 @@ class Workspace:
         self._setting = setting
         self._tables = tables
         width = setting.game.actions if setting.game.feedback == "full" else 1
-        self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster))
+        informs = setting.game.context_size > 0
+        self._loop = loop.make_loop(
+            *states.kernels(learner), type(setting.forecaster), bool(setting.game.announces), informs, learner.values
+        )
         self._desk = states.records(loop.DESK, 1)
+        self._desk["actions"] = learner.actions
         self._pool = states.records(states.state_dtype(learner), ROOM if setting.forecaster.grows else 1)
-        self._marks = np.zeros(max(2 * learner.actions, ROOM), np.int64)
+        self._marks = np.zeros(max((2 * learner.actions + 2) * max(1, learner.values), ROOM), np.int64)
         room = _room(setting, mailbox.entry_dtype(width).itemsize)
         self._slab = mailbox.make_slab(room, width)
         self._wheel = mailbox.make_wheel(room)
@@ -88,14 +100,12 @@ class Workspace:
         seed = seed_words(setting.seed)
         self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed, float(game.largest))
         self._game = (
-            pointer(type(game).outcome, pointers.OUTCOME_SIGNATURE),
-            pointer(type(game).regret, pointers.REGRET_SIGNATURE),
+            pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
+            pointer(game.regret, pointers.REGRET_SIGNATURE),
             game.params(),
             np.zeros(game.memory()),
-            bool(game.announces),
-            pointer(type(game).event, pointers.EVENT_SIGNATURE) if game.announces else 0,
-            game.context_size > 0,
-            pointer(pointers.observer(type(game).observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
+            pointer(game.event, pointers.EVENT_SIGNATURE) if game.announces else 0,
+            pointer(pointers.observer(game.observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
         )
         self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
         self._learner = (states.params(learner), states.blank(learner))
@@ -135,7 +145,7 @@ class Workspace:
                 self._budget,
                 *self._fixed_head,
                 self._desk,
-                tables.tally,
+                tables.whole,
                 tables.summary,
                 tables.regret,
                 setting.checkpoints,

@@ -213,8 +213,8 @@ class Forecaster(ABC):
 
     @staticmethod
     @abstractmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
-        """The compiled form, over a learner's compiled predict, update and (where it has one) replace."""
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
+        """The compiled form, over a learner's compiled predict, update and (where it has one) replace, and `values`."""
 
     def check_replace(self) -> None:
         """Raise Unsupported if actions cannot be replaced."""
@@ -260,15 +260,7 @@ class Forecaster(ABC):
             return self._check_prediction(learner.predict(context))
 
     def _check_prediction(self, said: Any) -> tuple[int, float]:
-        try:
-            action, probability = operator.index(said[0]), float(said[1])
-        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
-            raise BadPrediction(f"{self!r}: predict must return (action, probability), got {said!r}") from None
-        if not 0 <= action < self.actions:
-            raise BadPrediction(f"{self!r}: the learner chose action {action}, outside 0..{self.actions - 1}")
-        if not 0.0 < probability <= MOST:
-            raise BadPrediction(f"{self!r}: the learner gave probability {probability}, outside (0, 1]")
-        return action, min(probability, 1.0)
+        return check_prediction(self, said)
 
     def _open(self, ticket: Any) -> tuple[int, Pending]:
         try:
@@ -294,8 +286,12 @@ class Forecaster(ABC):
             vector = np.array(context, dtype=np.float64)
         except (TypeError, ValueError):
             vector = np.zeros(0)
+        if vector.shape == () and size == 1:
+            vector = vector.reshape(1)
         if vector.shape != (size,) or not np.isfinite(vector).all():
-            raise InvalidArgument(f"context must be {size} finite numbers, got {context!r}")
+            wanted = "one finite number" if size == 1 else f"{size} finite numbers"
+            raise InvalidArgument(f"context must be {wanted}, got {context!r}")
+        self.learner.check_context(vector)
         return vector
 
     def _check_feedback(self, feedback: Any, action: int) -> Any:
@@ -359,6 +355,19 @@ class Forecaster(ABC):
             instance.state[0] = state
         if any(not 0 <= p.action < self.actions or p.instance >= self.instances for p in self._pending.values()):
             raise InvalidState("the saved tickets do not fit the saved learner")
+
+
+def check_prediction(forecaster: Forecaster, said: Any) -> tuple[int, float]:
+    """What a learner said, if it is an action and a probability."""
+    try:
+        action, probability = operator.index(said[0]), float(said[1])
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
+        raise BadPrediction(f"{forecaster!r}: predict must return (action, probability), got {said!r}") from None
+    if not 0 <= action < forecaster.actions:
+        raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{forecaster.actions - 1}")
+    if not 0.0 < probability <= MOST:
+        raise BadPrediction(f"{forecaster!r}: the learner gave probability {probability}, outside (0, 1]")
+    return action, min(probability, 1.0)
 
 
 @contextmanager

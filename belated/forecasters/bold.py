@@ -62,7 +62,7 @@ class BOLD(Forecaster):
         self._free = [i for i in range(self.instances) if i not in busy]
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):

@@ -47,7 +47,7 @@ class Direct(Forecaster):
             learner.update(pending.context, pending.action, pending.probability, feedback)
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):

@@ -9,7 +9,8 @@ import numpy as np
 
 from belated.errors import BadPrediction, InvalidArgument
 from belated.kernels import states
-from belated.kernels.compile import kernel, routine
+from belated.kernels.compile import compiled_for, kernel, routine
+from belated.kernels.compile import plain as as_plain
 from belated.kernels.random import learner_draw
 from belated.protocols import NEEDED, Learner
 
@@ -89,19 +90,47 @@ def supply(learner: Learner, params: Any, state: Any, times: int) -> None:
 class Instance:
     """A learner spec at work. `number` is its place in the pool: it draws by that and by its own count.
 
-    Instances of one learner share their parameters: the first makes them, the others are given `like` it.
+    Instances of one learner share their parameters: the first makes them, the others are given `like` it. A `plain` one
+    compiles nothing, and decides the same.
     """
 
-    def __init__(self, learner: Learner, key: tuple[Any, Any], number: int, like: Instance | None = None) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        key: tuple[Any, Any],
+        number: int,
+        like: Instance | None = None,
+        *,
+        plain: bool = False,
+    ) -> None:
         self.learner = learner
         self.actions = learner.actions
         self.tolerates_delay = learner.tolerates_delay
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
-        self.state = self._blank.copy()
         self._ask, self._tell, self._replace = _steps(*states.kernels(learner))
+        if plain:
+            self._blank, self._params = self._blank.view(states.PlainRecords), self._params.view(states.PlainRecords)
+            self._ask, self._tell, self._replace = (as_plain(step) for step in (self._ask, self._tell, self._replace))
+        self.state = self._blank.copy()
         self._key = key
         self._number = number
+
+    def become(self, number: int, state: bytes | None = None) -> None:
+        """Take another place in the pool, with the state in these bytes; without them with a fresh one."""
+        self._number = number
+        if state is None:
+            self.state[:] = self._blank
+        else:
+            self.state.view(np.ndarray).view(np.uint8)[:] = np.frombuffer(state, np.uint8)
+
+    def compiled(self) -> bool:
+        """Whether it can predict and learn without compiling anything first."""
+        size = self.actions if self.learner.feedback == "full" else 1
+        context = np.zeros(self.learner.context_size)
+        ask = (self._params, self.state, context, self._number, *self._key)
+        tell = (self._params, self.state, context, 1, 0, 1.0, np.zeros(size))
+        return compiled_for(self._ask, ask) and compiled_for(self._tell, tell)
 
     @property
     def predictions(self) -> int:

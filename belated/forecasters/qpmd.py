@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from belated.errors import Unsupported
 from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
 from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
+from belated.kernels.values import value_of
 from belated.protocols import Learner
 
 
@@ -23,6 +25,8 @@ class QPMD(Forecaster):
 
     The probability of a decision is that of the learner's pending query; it is not a propensity, since a held action
     is played for certain.
+
+    With side information of finitely many values (`PerContext`) there is all of this once for each value.
 
     Joulani, Gyorgy, Szepesvari, *Online Learning under Delayed Feedback*, ICML 2013, algorithm 2 and theorem 6.
 
@@ -39,10 +43,16 @@ class QPMD(Forecaster):
 
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
         super().__init__(learner, seed=seed)
-        self._queues: list[deque[Any]] = [deque() for _ in range(self.actions)]
-        self._held: tuple[int, float] | None = None
+        cells = self._values * self.actions
+        self._queues: list[deque[Any]] = [deque() for _ in range(cells)]
+        self._held: list[tuple[int, float] | None] = [None] * self._values
         self._steps = 0
-        self._asked = [0] * self.actions
+        self._asked = [0] * cells
+
+    @property
+    def _values(self) -> int:
+        """How many values of the side information there are; one if there is none."""
+        return max(1, getattr(self.learner, "values", 0))
 
     @property
     def steps(self) -> int:
@@ -51,18 +61,19 @@ class QPMD(Forecaster):
 
     @property
     def queued(self) -> list[int]:
-        """How much feedback waits in each action's queue."""
+        """How much feedback waits in each action's queue; with side information, value after value."""
         return [len(queue) for queue in self._queues]
 
     @property
     def asked(self) -> list[int]:
-        """T'_i: how often the learner asked for each action, its pending query included."""
+        """T'_i: how often the learner asked for each action, pending queries included; likewise."""
         return list(self._asked)
 
     def _check_learner(self, learner: Any) -> None:
-        if isinstance(self.learner, Learner) and self.learner.context_size:
+        if isinstance(self.learner, Learner) and self.learner.context_size and not self.learner.values:
             raise Unsupported(
-                f"QPM-D cannot play {self.learner!r}: it has no queue for each of endlessly many contexts"
+                f"QPM-D cannot play {self.learner!r}: it has no queue for each of endlessly many contexts; "
+                "PerContext takes a finite number of them"
             )
 
     def check_replace(self) -> None:
@@ -71,99 +82,130 @@ class QPMD(Forecaster):
         )
 
     def _check_context(self, context: Any) -> Any:
-        if context is not None:
-            raise Unsupported(f"QPM-D takes no side information, got {context!r}: use one QPMD per context value")
+        if context is not None and not getattr(self.learner, "values", 0):
+            raise Unsupported(
+                f"QPM-D over {self.learner!r} takes no side information, got {context!r}: see PerContext, "
+                "which keeps one learner for each value of it"
+            )
         return super()._check_context(context)
+
+    def _value(self, context: Any) -> int:
+        return 0 if context is None else int(context[0])
 
     def _choose(self, context: Any) -> tuple[int, int, float]:
         learner = self._instances[0]
         state = learner.state.copy() if isinstance(learner, Instance) else None
-        before = self._held, self._steps, list(self._asked)
+        value = self._value(context)
+        first = value * self.actions
+        before = self._held[value], self._steps, list(self._asked)
         consumed: list[tuple[int, Any]] = []
+        held = self._held[value]
         try:
-            while self._held is None or self._queues[self._held[0]]:
-                if self._held is not None:
-                    action, probability = self._held
-                    learner.update(None, action, probability, self._queues[action][0])
-                    consumed.append((action, self._queues[action].popleft()))
-                    self._held = None
-                self._hold(self._check_prediction(learner.predict(None)))
+            while held is None or self._queues[first + held[0]]:
+                if held is not None:
+                    queue = self._queues[first + held[0]]
+                    learner.update(context, *held, queue[0])
+                    consumed.append((held[0], queue.popleft()))
+                    self._held[value] = None
+                held = self._hold(value, self._check_prediction(learner.predict(context)))
         except Exception:
             if state is not None:
                 learner.state[:] = state
-                self._held, self._steps, self._asked = before
+                self._held[value], self._steps, self._asked = before
                 for action, feedback in reversed(consumed):
-                    self._queues[action].appendleft(feedback)
+                    self._queues[first + action].appendleft(feedback)
             raise
-        return 0, *self._held
+        return 0, *held
 
-    def _hold(self, said: tuple[int, float]) -> None:
-        self._held = said
+    def _hold(self, value: int, said: tuple[int, float]) -> tuple[int, float]:
+        self._held[value] = said
         self._steps += 1
-        self._asked[said[0]] += 1
+        self._asked[value * self.actions + said[0]] += 1
+        return said
 
     def _deliver(self, pending: Pending, feedback: Any) -> None:
-        self._queues[pending.action].append(feedback)
+        self._queues[self._value(pending.context) * self.actions + pending.action].append(feedback)
 
     def _arrays(self) -> dict[str, Any]:
-        waiting = [(action, vector) for action, queue in enumerate(self._queues) for vector in queue]
+        waiting = [(cell, vector) for cell, queue in enumerate(self._queues) for vector in queue]
         width = len(waiting[0][1]) if waiting else 1
-        held = self._held or (-1, 1.0)
+        held = [pair or (-1, 1.0) for pair in self._held]
         return super()._arrays() | {
-            "held": np.array([held[0], self._steps, *self._asked], dtype="i8"),
-            "held_probability": np.array([held[1]], dtype="f8"),
-            "queue_actions": np.array([action for action, _ in waiting], dtype="i8"),
+            "held": np.array([*(action for action, _ in held), self._steps, *self._asked], dtype="i8"),
+            "held_probability": np.array([probability for _, probability in held], dtype="f8"),
+            "queue_actions": np.array([cell for cell, _ in waiting], dtype="i8"),
             "queue_feedback": np.array([vector for _, vector in waiting], dtype="f8").reshape(-1, width),
         }
 
     def _restore(self, arrays: dict[str, Any]) -> None:
         super()._restore(arrays)
-        action, self._steps, *self._asked = (int(x) for x in arrays["held"])
-        self._held = (action, float(arrays["held_probability"][0])) if action >= 0 else None
-        for queue_action, vector in zip(arrays["queue_actions"], arrays["queue_feedback"], strict=True):
-            self._queues[int(queue_action)].append(vector.copy())
+        numbers = [int(x) for x in arrays["held"]]
+        held, self._steps, self._asked = numbers[: self._values], numbers[self._values], numbers[self._values + 1 :]
+        pairs = zip(held, arrays["held_probability"], strict=True)
+        self._held = [(action, float(probability)) if action >= 0 else None for action, probability in pairs]
+        for cell, vector in zip(arrays["queue_actions"], arrays["queue_feedback"], strict=True):
+            self._queues[int(cell)].append(vector.copy())
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         def begin(desk, marks):
             for i in range(len(marks)):
                 marks[i] = -1
 
-        # marks[2 i] and marks[2 i + 1]: first and last entry of action i's queue, linked in the mailbox.
-        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
-            state = pool[0]
-            while desk.asked == 0 or marks[2 * desk.held] >= 0:
-                if desk.asked:
-                    entry = marks[2 * desk.held]
-                    letter = slab[entry]
-                    marks[2 * desk.held] = letter.next
-                    tell(params, state, context, state.predictions, desk.held, desk.probability, letter.feedback)
-                    letter.next = desk.free
-                    desk.free = entry
-                desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
-                if not (0 <= desk.held < len(tally) and 0.0 < desk.probability <= MOST):
-                    desk.asked = 0
-                    break
-                desk.asked = 1
-                desk.steps += 1
-                desk.probability = min(desk.probability, 1.0)
-                tally[desk.held].base += 1
-            return desk.held, desk.probability
-
         def deliver(desk, params, pool, marks, slab, context, entry):
             letter = slab[entry]
-            action = letter.action
             letter.next = -1
-            if marks[2 * action] < 0:
-                marks[2 * action] = entry
+            block = value_of(context, values) * (2 * desk.actions + 2)
+            first = block + 2 * letter.action + 2
+            if marks[first] < 0:
+                marks[first] = entry
             else:
-                slab[marks[2 * action + 1]].next = entry
-            marks[2 * action + 1] = entry
+                slab[marks[first + 1]].next = entry
+            marks[first + 1] = entry
             return True
 
         def release(desk, marks, instance):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(None))
+        return Kernels(
+            kernel(begin), make_choose(ask, tell, values), kernel(deliver), kernel(release), make_replace(None)
+        )
+
+
+# One block of marks for each value of the side information: the action held, its probability (the bits of the number),
+# then the first and the last entry of each action's queue, linked in the mailbox. -1: there is none.
+@cache
+def make_choose(ask: Any, tell: Any, values: int, by_ticket: bool = False) -> Any:
+    """The kernel that feeds and asks the base; `by_ticket`: with the ticket's probability, which is the wrong one."""
+
+    def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+        state = pool[0]
+        value = value_of(context, values)
+        block = value * (2 * desk.actions + 2)
+        held = marks[block]
+        probability = np.int64(marks[block + 1]).view(np.float64)
+        while held < 0 or marks[block + 2 * held + 2] >= 0:
+            if held >= 0:
+                entry = marks[block + 2 * held + 2]
+                letter = slab[entry]
+                marks[block + 2 * held + 2] = letter.next
+                given = letter.probability if by_ticket else probability
+                tell(params, state, context, state.predictions, held, given, letter.feedback)
+                letter.next = desk.free
+                desk.free = entry
+                marks[block] = -1
+            held, probability = ask(params, state, context, 0, k0, k1)
+            if not (0 <= held < desk.actions and 0.0 < probability <= MOST):
+                break
+            probability = min(probability, 1.0)
+            marks[block] = held
+            marks[block + 1] = np.float64(probability).view(np.int64)
+            desk.steps += 1
+            tally[held].base += 1
+            if values:
+                tally[(1 + value) * desk.actions + held].base += 1
+        return held, probability
+
+    return kernel(choose)

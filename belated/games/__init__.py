@@ -7,7 +7,7 @@ Outcomes depend on (seed, replication, round, action), never on what was played.
 | an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
 | arms that change | `Replaced` |
 | partial monitoring | `Monitoring` |
-| side information | `Linear`, `Advice`, `RewardTable` with contexts |
+| side information | `Grouped`, `Linear`, `Advice`, `RewardTable` with contexts |
 
 The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
 
@@ -36,6 +36,7 @@ from belated.games.classical import (
     trivial,
 )
 from belated.games.deal import deal
+from belated.games.grouped import Grouped
 from belated.games.linear import Linear
 from belated.games.monitoring import Monitoring
 from belated.games.random_walk import RandomWalk
@@ -48,6 +49,7 @@ __all__ = [
     "Arms",
     "Bernoulli",
     "Block",
+    "Grouped",
     "Linear",
     "Monitoring",
     "RandomWalk",

@@ -51,6 +51,14 @@ class RewardTable(Realised):
     def context_size(self) -> int:  # type: ignore[override]
         return 0 if self.contexts is None else cast(Floats, self.contexts).shape[1]
 
+    @property
+    def values(self) -> int:  # type: ignore[override]
+        """One more than the largest context, where they are single whole numbers from 0."""
+        known = None if self.contexts is None else cast(Floats, self.contexts)
+        if known is None or known.shape[1] != 1 or (known < 0).any() or (known != known.round()).any():
+            return 0
+        return int(known.max()) + 1
+
     def longest(self) -> int:
         return len(self._rows)
 

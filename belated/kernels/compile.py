@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import llvmlite
@@ -36,6 +36,7 @@ log = logging.getLogger("belated")
 COMPILED = not getattr(config, "DISABLE_JIT", 0)
 
 _kernels: dict[FunctionType, Any] = {}
+_plain: dict[FunctionType, FunctionType] = {}
 _pointers: dict[tuple[str, str], Any] = {}
 _told: set[str] = set()
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
@@ -55,6 +56,7 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
     >>> twice(1.5)
     3.0
     """
+    function = getattr(function, "__func__", function)  # a method: somebody forgot that kernels are static
     if not COMPILED or not isinstance(function, FunctionType):
         return function
     if function not in _kernels:
@@ -70,6 +72,47 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
 def routine(function: Callable[..., Any]) -> Any:
     """Compile a kernel that is called and not put into its callers."""
     return kernel(function, inline=False)
+
+
+def plain(compiled: Any) -> Any:
+    """A kernel as plain Python: a copy of its function that calls plain copies of all kernels it refers to.
+
+    It decides what the compiled form decides, at once and slowly: what serves until the other is compiled. Records must
+    be `states.PlainRecords`.
+
+    >>> from belated.kernels.ties import largest_index
+    >>> plain(largest_index)([0.5, 0.7, 0.7], [0, 4, 3])
+    2
+    """
+    function = getattr(compiled, "py_func", compiled)
+    if not COMPILED or not isinstance(function, FunctionType):
+        return function
+    if function not in _plain:
+        names = {name: function.__globals__[name] for name in _names(function.__code__) & function.__globals__.keys()}
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
+        _plain[function] = made
+        for cell, given in zip(cells, function.__closure__ or (), strict=True):
+            cell.cell_contents = _plain_value(given.cell_contents)
+        names.update({name: _plain_value(value) for name, value in names.items()})
+        names["__builtins__"] = function.__globals__["__builtins__"]
+    return _plain[function]
+
+
+def _plain_value(value: Any) -> Any:
+    return plain(value) if hasattr(value, "py_func") else value
+
+
+def compiled_for(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a call with such arguments needs no compilation: the code is in memory, or in the cache on disk."""
+    if not COMPILED:
+        return True
+    signature = tuple(dispatcher.typeof_pyval(argument) for argument in arguments)
+    if signature in dispatcher.overloads:
+        return True
+    cache = dispatcher._cache
+    file = cache._file(signature, dispatcher.targetctx.codegen()) if isinstance(cache, DiskCache) else None
+    return file is not None and file.exists()
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:

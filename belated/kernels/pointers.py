@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from belated.kernels.compile import COMPILED, kernel
 
@@ -108,3 +108,33 @@ def law_filler(law: Any) -> Any:
         return count
 
     return kernel(fill)
+
+
+def behind(vector: Any, start: int) -> Any:
+    """The numbers of a vector from `start` on: what a game in a game sees as its own.
+
+    >>> import numpy as np
+    >>> behind(np.arange(4.0), 2)
+    array([2., 3.])
+    """
+    return vector[start:]
+
+
+behind._belated_identity = "the numbers of a vector from some place on"  # type: ignore[attr-defined]
+
+
+@intrinsic
+def _advance(typing_context, vector, start):
+    """A bare pointer, moved."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.gep(values[0], [values[1]])
+
+    return vector(vector, types.int64), generate
+
+
+@overload(behind, inline="always")
+def _behind(vector, start):
+    if isinstance(vector, types.CPointer):
+        return lambda vector, start: _advance(vector, start)  # type: ignore[call-arg]
+    return lambda vector, start: vector[start:]

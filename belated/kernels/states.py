@@ -59,7 +59,8 @@ class PlainRecord:
         object.__setattr__(self, "_row", row)
 
     def __getattr__(self, name: str) -> Any:
-        return self._row[name]
+        found = self._row[name]
+        return found.view(PlainRecords) if found.dtype.names else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._row[name] = value
@@ -91,5 +92,4 @@ def _number(dtype: np.dtype[Any]) -> str:
 
 def kernels(learner: Learner) -> tuple[Any, Any, Any]:
     """The learner's predict, update and replace, compiled; replace is None where it has none."""
-    spec = type(learner)
-    return kernel(spec.predict), kernel(spec.update), kernel(spec.replace)
+    return kernel(learner.predict), kernel(learner.update), kernel(learner.replace)

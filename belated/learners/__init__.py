@@ -12,6 +12,7 @@ from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
 from belated.learners.linear_thompson import LinearThompson
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
+from belated.learners.per_context import PerContext
 from belated.learners.rand_cbp import RandCBP
 from belated.learners.round_robin import RoundRobin
 from belated.learners.thompson import ThompsonBernoulli
@@ -35,6 +36,7 @@ __all__ = [
     "LinUCB",
     "LinearThompson",
     "NeighborhoodWatch2",
+    "PerContext",
     "RandCBP",
     "RoundRobin",
     "ThompsonBernoulli",

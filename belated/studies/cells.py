@@ -18,7 +18,7 @@ import numpy as np
 
 from belated import catalog
 from belated.engine import loop
-from belated.engine.play import checkpoints_of, gather, play
+from belated.engine.play import TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables
 from belated.errors import Unsupported
@@ -113,6 +113,10 @@ class Play(Cell):
             "expiry": self.expiry,
         }
 
+    @property
+    def _values(self) -> int:
+        return getattr(self.forecaster.learner, "values", 0)
+
     def code(self) -> list[Any]:
         return [*code_of(self.forecaster, self.game, self.delays), checkpoints_of(self.rounds).tolist()]
 
@@ -122,6 +126,8 @@ class Play(Cell):
         columns = {name: getattr(result, name) for name in names} | {"regret": result.regret}
         for name in TALLIED:
             columns[name] = getattr(result, name)
+            if self._values:
+                columns[f"{name}_by_value"] = result.groups[name].reshape(self.replications, -1)
         return Table(columns, {"seconds": result.seconds})
 
     def play(self, tell: Tell, record: bool = False) -> Result:
@@ -144,23 +150,18 @@ class Play(Cell):
         limit = NEVER if self.expiry is None else self.expiry
         spread = checkpoints_of(self.rounds)
         setting = Setting(self.forecaster, self.game, self.delays, self.rounds, self.seed, spread, limit)
-        tables = Tables.make(self.replications, self.game.actions, len(spread), self.rounds, False)
+        tables = Tables.make(self.replications, self.game.actions, len(spread), self.rounds, False, self._values)
         tables.regret[:] = columns["regret"]
         for name in ("peak", "outstanding", "instances", "steps"):
             tables.summary[name] = columns[name]
         for name, stored in TALLIED.items():
             tables.tally[stored] = columns[name]
+            if self._values:
+                tables.groups[stored] = columns[f"{name}_by_value"].reshape(tables.groups.shape)
         # That feedback due by n came exactly once was certified when the cell was played.
         for name in ("due_count", "came_count"):
             tables.summary[name] = sum(columns[kind].sum(axis=1) for kind in ("observed", "cancelled", "dropped"))
         return gather(setting, tables, float(table.about["seconds"]))
-
-
-#: Columns with one number an action, and what the engine calls them.
-TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")} | {
-    "peaks": "peak",
-    "base_pulls": "base",
-}
 
 
 def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
@@ -169,11 +170,13 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     if not isinstance(learner, Learner):
         raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
     kernels = {
-        "the loop": loop.make_loop(*states.kernels(learner), type(forecaster)),
-        f"{type(game).__name__}.outcome": type(game).outcome,
-        f"{type(game).__name__}.regret": type(game).regret,
-        f"{type(game).__name__}.event": type(game).event,
-        f"{type(game).__name__}.observe": type(game).observe,
+        "the loop": loop.make_loop(
+            *states.kernels(learner), type(forecaster), bool(game.announces), game.context_size > 0, learner.values
+        ),
+        f"{type(game).__name__}.outcome": game.outcome,
+        f"{type(game).__name__}.regret": game.regret,
+        f"{type(game).__name__}.event": game.event,
+        f"{type(game).__name__}.observe": game.observe,
         f"the kernel of {type(delays).__name__}": delays.kernel,
     }
     return [

@@ -9,8 +9,9 @@ import numpy as np
 
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD
-from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
+from belated.forecasters.base import Forecaster, Kernels, Pending
 from belated.forecasters.instance import make_ask, make_tell
+from belated.forecasters.qpmd import make_choose
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.learners.ucb1 import UCB1, widest, width_now
@@ -57,7 +58,7 @@ class RandomBOLD(Unsaved, BOLD):
         self._free.append(pending.instance)
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
 
         # marks[0], ..., marks[desk.hint - 1]: the free instances, in any order.
@@ -92,7 +93,7 @@ class RandomBOLD(Unsaved, BOLD):
         def release(desk, marks, instance):
             put_back(desk, marks, instance)
 
-        usual = BOLD.kernels(predict, update, replace)
+        usual = BOLD.kernels(predict, update, replace, values)
         return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), usual.replace)
 
 
@@ -122,38 +123,19 @@ class TicketQPMD(Unsaved, QPMD):
     """
 
     def _choose(self, context: Any) -> tuple[int, int, float]:
-        while self._held is None or self._queues[self._held[0]]:
-            if self._held is not None:
-                action = self._held[0]
-                probability, feedback = self._queues[action].popleft()
-                self._instances[0].update(None, action, probability, feedback)
-            self._hold(self._ask(0, None))
-        return 0, *self._held
+        held = self._held[0]
+        while held is None or self._queues[held[0]]:
+            if held is not None:
+                probability, feedback = self._queues[held[0]].popleft()
+                self._instances[0].update(None, held[0], probability, feedback)
+            held = self._hold(0, self._ask(0, None))
+        return 0, *held
 
     def _deliver(self, pending: Pending, feedback: Any) -> None:
         self._queues[pending.action].append((pending.probability, feedback))
 
     @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None) -> Kernels:
+    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
         ask, tell = make_ask(predict), make_tell(update)
-
-        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
-            state = pool[0]
-            while desk.asked == 0 or marks[2 * desk.held] >= 0:
-                if desk.asked:
-                    entry = marks[2 * desk.held]
-                    letter = slab[entry]
-                    marks[2 * desk.held] = letter.next
-                    tell(params, state, context, state.predictions, desk.held, letter.probability, letter.feedback)
-                    letter.next = desk.free
-                    desk.free = entry
-                desk.held, desk.probability = ask(params, state, context, 0, k0, k1)
-                desk.asked = 1
-                desk.steps += 1
-                if not (0 <= desk.held < len(tally) and 0.0 < desk.probability <= MOST):
-                    break
-                desk.probability = min(desk.probability, 1.0)
-                tally[desk.held].base += 1
-            return desk.held, desk.probability
-
-        return QPMD.kernels(predict, update, replace)._replace(choose=kernel(choose))
+        usual = QPMD.kernels(predict, update, replace, values)
+        return usual._replace(choose=make_choose(ask, tell, values, by_ticket=True))

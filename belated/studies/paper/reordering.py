@@ -111,7 +111,7 @@ def in_order(actions: Any, delays: Any, rewards: Any, count: int, m: int) -> dic
 def rewards_of(game: Game, seed: int, actions: Any) -> Coins:
     """The rewards of recorded actions, 0 or 1: the game is played again."""
     out = np.zeros(actions.shape, np.int8)
-    again = make_rewards(kernel(type(game).outcome))
+    again = make_rewards(kernel(game.outcome))
     again(game.params(), np.zeros(game.memory()), np.zeros(1), *seed_words(seed), actions, out)
     return out
 

@@ -1,0 +1,184 @@
+"""A game of its own for each value of the side information."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.errors import InvalidArgument
+from belated.kernels.compile import kernel
+from belated.kernels.pointers import behind
+from belated.kernels.random import event_draw, uniform
+from belated.protocols import Feedback, Floats, Game
+
+#: Which number of the round's event draw decides the context: the games' own stay far below.
+WHICH = 2**20
+
+
+@dataclass(frozen=True)
+class Grouped(Game):
+    """Before each round a context is drawn, c with probability `shares[c]`, and the game of that context is played.
+
+    The games are of one class, with the same number of actions and the same kind of feedback. The side information is
+    the number of the context. Regret is the sum of the games' own: the comparator is the best map from contexts to
+    actions. See `PerContext` for learners.
+
+    >>> import belated as bl
+    >>> game = bl.games.Grouped([bl.games.Bernoulli([.2, .8]), bl.games.Bernoulli([.7, .3])])
+    >>> game.values, game.actions, game.means
+    (2, 2, ((0.2, 0.8), (0.7, 0.3)))
+    """
+
+    comparator = "map"
+    context_size = 1
+    games: Sequence[Game]
+    shares: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        games = tuple(require.sequence("games", self.games))
+        for i, game in enumerate(games):
+            _check(i, game, games[0])
+        object.__setattr__(self, "games", games)
+        if self.shares is not None:
+            shares = require.reals("shares", self.shares, low=0, high=1)
+            if len(shares) != len(games) or abs(sum(shares) - 1.0) > 1e-9:
+                raise InvalidArgument(f"shares must be {len(games)} numbers with the sum 1, got {self.shares!r}")
+            object.__setattr__(self, "shares", shares)
+
+    @property
+    def values(self) -> int:  # type: ignore[override]
+        return len(self.games)
+
+    @property
+    def actions(self) -> int:
+        return self.games[0].actions
+
+    @property
+    def feedback(self) -> Feedback:  # type: ignore[override]
+        return self.games[0].feedback
+
+    @property
+    def stochastic(self) -> bool:  # type: ignore[override]
+        return all(game.stochastic for game in self.games)
+
+    @property
+    def fixed_comparator(self) -> bool:  # type: ignore[override]
+        return all(game.fixed_comparator for game in self.games)
+
+    @property
+    def means(self) -> Any:
+        """Those of each game, one row a context."""
+        rows = tuple(game.means for game in self.games)
+        return None if None in rows else rows
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        return max(game.scale for game in self.games)
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        return self.games[0].largest
+
+    @property
+    def loss(self) -> Any:
+        """Of games of partial monitoring."""
+        return self.games[0].loss
+
+    @property
+    def symbols(self) -> Any:
+        """Likewise."""
+        return self.games[0].symbols
+
+    def decode(self, action: int, code: float) -> Any:
+        return self.games[0].decode(action, code)
+
+    def longest(self) -> int | None:
+        return min((n for game in self.games if (n := game.longest()) is not None), default=None)
+
+    def check_playable(self) -> None:
+        for game in self.games:
+            game.check_playable()
+
+    def params(self) -> Floats:
+        """How many games, the room for the parameters and for the memory of one; cumulated shares; the parameters."""
+        parts = [np.asarray(game.params(), float) for game in self.games]
+        room = max(map(len, parts))
+        shares = self.shares or [1.0 / len(parts)] * len(parts)
+        padded = [np.concatenate([part, np.zeros(room - len(part))]) for part in parts]
+        return np.concatenate([[len(parts), room, self._room], np.cumsum(shares), *padded])
+
+    @property
+    def _room(self) -> int:
+        return max(game.memory() for game in self.games)
+
+    def memory(self) -> int:
+        """The memory of each game."""
+        return self._room * len(self.games)
+
+    @staticmethod
+    def observe(params, memory, k0, k1, round_, context):
+        context[0] = drawn(params, k0, k1, round_)
+
+    @property
+    def outcome(self) -> Any:
+        return _make_outcome(self.games[0].outcome)
+
+    @property
+    def regret(self) -> Any:
+        return _make_regret(self.games[0].regret)
+
+
+def _check(i: int, game: Any, first: Any) -> None:
+    if not isinstance(game, Game):
+        raise InvalidArgument(f"games[{i}] must be a game such as Bernoulli([.2, .8]), got {game!r}")
+    if game.context_size or game.announces:
+        raise InvalidArgument(f"games[{i}] must have no side information and no events of its own, got {game!r}")
+    same = type(game) is type(first) and game.outcome is first.outcome
+    if not same or (game.actions, game.feedback, game.largest) != (first.actions, first.feedback, first.largest):
+        raise InvalidArgument(
+            f"games[{i}] must be of the class, size and feedback of games[0], {first!r}; got {game!r}"
+        )
+    if game.feedback == "symbol" and (game.loss, game.symbols) != (first.loss, first.symbols):
+        raise InvalidArgument(f"games[{i}] must have the matrices of games[0], {first!r}; got {game!r}")
+
+
+@kernel
+def drawn(params, k0, k1, round_):
+    """The context of a round."""
+    place = uniform(event_draw(k0, k1, round_), WHICH)
+    value = 0
+    while value < int(params[0]) - 1 and place >= params[3 + value]:
+        value += 1
+    return value
+
+
+@cache
+def _make_outcome(outcome: Any) -> Any:
+    inner = kernel(outcome)
+
+    def grouped(params, memory, k0, k1, round_, action, feedback):
+        value = drawn(params, k0, k1, round_)
+        own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
+        own_memory = behind(memory, value * int(params[2]))
+        return inner(own_params, own_memory, k0, k1, round_, action, feedback)
+
+    return grouped
+
+
+@cache
+def _make_regret(regret: Any) -> Any:
+    inner = kernel(regret)
+
+    def grouped(params, memory):
+        total = 0.0
+        for value in range(int(params[0])):
+            own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
+            total += inner(own_params, behind(memory, value * int(params[2])))
+        return total
+
+    return grouped

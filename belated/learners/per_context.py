@@ -1,0 +1,183 @@
+"""PerContext: one learner for each value of the side information."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.errors import InvalidArgument, Unsupported
+from belated.kernels import states
+from belated.kernels.compile import kernel
+from belated.kernels.values import value_of
+from belated.protocols import NEEDED, Floats, Learner
+
+
+@dataclass(frozen=True)
+class PerContext(Learner):
+    """A copy of a learner for each of finitely many contexts, numbered from 0: `predict(2)` asks the third copy.
+
+    The copies share nothing. Under BOLD there is one pool, and each of its instances holds a copy for each context;
+    under QPM-D there is one base, one held action and one set of queues for each context, and the identities of QPM-D
+    hold for each. Regret is against the best map from contexts to actions: with a bound f of the learner, copies that
+    are asked n_1 + ... + n_C = n times have at most C f(n / C), since f is concave.
+
+    Joulani, Gyorgy, Szepesvari, *Online Learning under Delayed Feedback*, ICML 2013 (side information).
+
+    >>> import belated as bl
+    >>> f = bl.QPMD(bl.PerContext(bl.UCB1(actions=2), contexts=2))
+    >>> first, other = f.predict(0), f.predict(1)
+    >>> f.update(other.ticket, 0.0)
+    >>> f.predict(0).action, f.predict(1).action
+    (0, 1)
+    """
+
+    guarantee = "C f(n / C) against the best map, for C contexts and a learner with bound f"
+    comparator = "map"
+    context_size = 1
+    learner: Learner
+    contexts: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            raise InvalidArgument(f"learner must be a spec such as UCB1(actions=3), got {self.learner!r}")
+        if self.learner.context_size:
+            raise Unsupported(f"PerContext takes learners without side information of their own, got {self.learner!r}")
+        require.integer("contexts", self.contexts, low=1)
+
+    @classmethod
+    def example(cls) -> PerContext:
+        from belated.learners.ucb1 import UCB1
+
+        return cls(UCB1(3), 2)
+
+    def example_context(self, draws: np.random.Generator) -> Floats:
+        return np.array([float(draws.integers(self.contexts))])
+
+    @property
+    def values(self) -> int:  # type: ignore[override]
+        return self.contexts
+
+    @property
+    def actions(self) -> int:  # type: ignore[override]
+        return self.learner.actions
+
+    @property
+    def feedback(self) -> Any:  # type: ignore[override]
+        return self.learner.feedback
+
+    @property
+    def loss(self) -> Any:
+        return self.learner.loss
+
+    @property
+    def symbols(self) -> Any:
+        return self.learner.symbols
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        return self.learner.version
+
+    @property
+    def tolerates_delay(self) -> bool:  # type: ignore[override]
+        """Not if an update asks which prediction it answers: the copies' own numbers are not kept."""
+        return self.learner.tolerates_delay and "answering" not in _names(self.learner.update)
+
+    def check_context(self, context: Floats) -> None:
+        if not (0 <= context[0] < self.contexts and context[0] == int(context[0])):
+            raise InvalidArgument(f"context must be one of 0..{self.contexts - 1}, got {context[0]:g}")
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("last", "i8"), ("copies", states.state_dtype(self.learner), (self.contexts,))], align=True)
+
+    def params(self) -> dict[str, Any]:
+        return self.learner.params()
+
+    def start(self, state: Any) -> None:
+        for copy in state["copies"]:
+            self.learner.start(copy)
+
+    @property
+    def predict(self) -> Any:
+        return _make_predict(self.learner.predict, self.contexts)
+
+    @property
+    def update(self) -> Any:
+        return _make_update(self.learner.update, self.contexts)
+
+    @property
+    def replace(self) -> Any:
+        return None if self.learner.replace is None else _make_replace(self.learner.replace, self.contexts)
+
+    def supply(self, params: Any, state: Any) -> None:
+        self.learner.supply(params, state["copies"][int(state["last"])])
+
+    def encode(self, action: int, symbol: Any) -> float:
+        return self.learner.encode(action, symbol)
+
+    def bound(self, n: float) -> float | None:
+        each = self.learner.bound(max(n / self.contexts, 1.0))
+        return None if each is None else self.contexts * each
+
+    def stochastic_bound(self, n: float, means: Floats) -> float | None:
+        """The sum over contexts, whose means are the rows of `means`; each may have all n rounds."""
+        each = [self.learner.stochastic_bound(n, row) for row in np.atleast_2d(means)]
+        return None if None in each else float(sum(x for x in each if x is not None))
+
+    def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | str:
+        each = [
+            self.learner.delayed_bound(n, row, most, peak)
+            for row, most in zip(np.atleast_2d(means), np.atleast_2d(peaks), strict=True)
+        ]
+        reasons = [x for x in each if isinstance(x, str)]
+        return reasons[0] if reasons else float(sum(x for x in each if not isinstance(x, str)))
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    """What a kernel refers to by name, attributes included."""
+    return getattr(function, "py_func", function).__code__.co_names  # type: ignore[no-any-return]
+
+
+@cache
+def _make_predict(predict: Any, contexts: int) -> Any:
+    inner = kernel(predict)
+
+    def per_context(params, state, context, draw):
+        if not 0.0 <= context[0] < contexts:
+            return -1, 1.0
+        value = value_of(context, contexts)
+        copy = state.copies[value]
+        state.last = value
+        copy.predictions += 1
+        action, probability = inner(params, copy, context[:0], draw)
+        if action == NEEDED:
+            copy.predictions -= 1
+        return action, probability
+
+    return per_context
+
+
+@cache
+def _make_update(update: Any, contexts: int) -> Any:
+    inner = kernel(update)
+
+    def per_context(params, state, context, action, probability, feedback):
+        copy = state.copies[value_of(context, contexts)]
+        copy.answering = copy.predictions
+        inner(params, copy, context[:0], action, probability, feedback)
+
+    return per_context
+
+
+@cache
+def _make_replace(replace: Any, contexts: int) -> Any:
+    inner = kernel(replace)
+
+    def per_context(params, state, action):
+        for i in range(contexts):
+            inner(params, state.copies[i], action)
+
+    return per_context
