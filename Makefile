@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 # The tests that also run without compilation.
-PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py delays.py sampling.py replace.py)
+PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py delays.py sampling.py replace.py sizes.py)
 
 .PHONY: run test bench soak lint clean
 

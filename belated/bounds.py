@@ -351,6 +351,18 @@ def exp3ix(n: float, actions: int) -> float:
     return 2 * exp3(n, actions) + (2 * math.sqrt(n * actions / math.log(actions)) + 1) * (1 + math.log(2))
 
 
+def exp4(n: float, actions: int, experts: int) -> float:
+    """Exp4 on losses, N experts, eta_t = sqrt(ln N / (t K)): f(n) = 2 sqrt(n K ln N), in expectation.
+
+    Against the best expert. From R_n <= ln N / eta_n + (K/2) sum_t eta_t. Bubeck, Cesa-Bianchi, 2012, theorem 4.2.
+
+    >>> round(exp4(10_000, 10, 100), 1)
+    1357.2
+    """
+    n, actions, experts = require.real("n", n, low=1), _whole("actions", actions, 1), _whole("experts", experts, 1)
+    return 2 * math.sqrt(n * actions * math.log(experts))
+
+
 def tsallis_inf(n: float, actions: int) -> float:
     """Tsallis-INF (importance weights, eta_t = 2 / sqrt t) in expectation: f(n) = 4 sqrt(K n) + 1; 0 if K=1.
 

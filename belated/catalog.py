@@ -170,7 +170,9 @@ def _inner(kind: str, key: str, value: Any) -> Any:
     target = inner_kind(kind, key)
     if target is None:
         return _tuples(value) if kind == "learner" else value
-    return [from_data(target, v) for v in value] if isinstance(value, list | tuple) else from_data(target, value)
+    if not isinstance(value, list | tuple):
+        return from_data(target, value)
+    return [v if isinstance(v, list | tuple) else from_data(target, v) for v in value]  # a row of numbers is no spec
 
 
 def _tuples(value: Any) -> Any:

@@ -21,6 +21,7 @@ from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
 from belated.games import Monitoring, laws
 from belated.games.classical import CLASSICAL, full_information
+from belated.games.finite import Finite
 from belated.protocols import NEVER, Delays, Game, Learner
 
 #: What stands in for a number of actions, and for a game of partial monitoring, that is not known yet.
@@ -67,7 +68,7 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
     """
-    monitored = game if isinstance(game, Monitoring) else ANY_GAME
+    monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
     known = {
         "actions": actions,
@@ -134,7 +135,7 @@ def text(kind: str, spec: Any) -> str:
 
 
 def _text(kind: str, data: dict[str, Any]) -> str:
-    if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys():
+    if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys() and data.get("contexts") is None:
         data = _by_name(data)
     parts = []
     parameters = _parameters(catalog.find(kind, data["name"]))
@@ -238,7 +239,9 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
         if inner is None:
             data[key] = value
         else:
-            data[key] = [read(inner, v) for v in value] if isinstance(value, list) else read(inner, value)
+            many = isinstance(value, list)
+            # a row of numbers is no spec
+            data[key] = [v if isinstance(v, list) else read(inner, v) for v in value] if many else read(inner, value)
     return data
 
 

@@ -10,10 +10,10 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
-from setting import ARMS, DELAY, MEANS, best_of
+from setting import ARMS, CHOICES, DELAY, FEATURES, MEANS, best_of, linear
 
 REPLICATIONS = 64
 """Replications of the two cells that compare one thread with two."""
@@ -88,6 +88,34 @@ def threads(count: int) -> Callable[[int], Result]:
     return cell
 
 
+def linucb(rounds: int, features: int = FEATURES) -> Result:
+    """LinUCB on the linear game: the very contexts and rewards that the peer meets."""
+    import belated as bl
+
+    contexts, rewards = linear(rounds, features)
+    game = bl.games.RewardTable(rewards, contexts=contexts)
+    learner = bl.Direct(bl.LinUCB(CHOICES, features))
+    start, busy = perf_counter(), process_time()
+    played = bl.play(learner, game, bl.delays.Constant(DELAY), rounds=rounds, threads=1, progress=False)
+    seconds, busy = perf_counter() - start, process_time() - busy
+    return {"decisions": rounds, "seconds": seconds, "busy": busy, "regret": float(played.regret[0, -1])}
+
+
+def features(rounds: int) -> Result:
+    """How the time of LinUCB's decision, update included, grows with the number of features: like which power.
+
+    Time of the processor: on a busy machine, waiting for it would hide the power.
+    """
+    import numpy as np
+
+    sizes = [FEATURES * 2**step for step in range(4)]
+    runs = [best_of(3, lambda d=d: linucb(rounds * FEATURES // d, d)) for d in sizes]  # type: ignore[misc]
+    times = [1e6 * run["busy"] / run["decisions"] for run in runs]
+    power = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+    totals = {key: sum(run[key] for run in runs) for key in ("decisions", "seconds")}
+    return {**totals, "power": power, **{f"us {d}": time for d, time in zip(sizes, times, strict=True)}}
+
+
 def memory(rounds: int) -> Result:
     """Peak memory of this process after one long play that records nothing by the round."""
     import belated as bl
@@ -114,6 +142,8 @@ CELLS: dict[str, Callable[[int], Result]] = {
     "geometric-10000": geometric(10_000),
     "threads-1": threads(1),
     "threads-2": threads(2),
+    "linucb": linucb,
+    "features": features,
     "memory": memory,
 }
 """The cell ``start`` is not here: it must not be warmed up."""

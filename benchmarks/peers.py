@@ -17,7 +17,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from setting import ARMS, DELAY, MEANS, best_of, regret
+from setting import ARMS, CHOICES, DELAY, FEATURES, MEANS, best_of, linear, regret
 
 Result = dict[str, float]
 
@@ -109,6 +109,49 @@ def pymab_exp3_private(rounds: int) -> Result:
     seconds = perf_counter() - start
     counts = np.bincount(np.asarray(output.actions, dtype=np.int64).ravel(), minlength=ARMS)
     return {"decisions": rounds, "seconds": seconds, "regret": regret(counts)}
+
+
+def pymab_linucb(rounds: int) -> Result:
+    """PyMAB's LinUCB behind a buffer. It wants a row of features for each arm: made beforehand, not timed."""
+    import numpy as np
+    from pymab.policies import LinUCBPolicy
+
+    policy = LinUCBPolicy(n_arms=CHOICES, n_features=FEATURES, alpha=1.0, l2=1.0)
+    contexts, table = linear(rounds)
+    shown, rewards = list(np.repeat(contexts[:, None, :], CHOICES, axis=1)), table.tolist()
+    rng, waiting, earned = np.random.default_rng(0), deque(), 0.0
+    select, update = policy.select_action, policy.update
+    start = perf_counter()
+    for context, paid in zip(shown, rewards, strict=True):
+        action = select(context=context, rng=rng)
+        earned += paid[action]
+        waiting.append((action, paid[action], context))
+        if len(waiting) > DELAY:
+            past, reward, known = waiting.popleft()
+            update(action=past, reward=reward, context=known)
+    seconds = perf_counter() - start
+    return {"decisions": rounds, "seconds": seconds, "regret": float(table.sum(axis=0).max()) - earned}
+
+
+def pymab_linucb_private(rounds: int) -> Result:
+    """The same through PyMAB's private compiled handle, which takes contexts as flat lists."""
+    import numpy as np
+    from pymab.policies import LinUCBPolicy
+
+    handle = LinUCBPolicy(n_arms=CHOICES, n_features=FEATURES, alpha=1.0, l2=1.0)._native_handle
+    contexts, table = linear(rounds)
+    shown, rewards = np.tile(contexts, CHOICES).tolist(), table.tolist()
+    waiting, earned = deque(), 0.0
+    select, update = handle.select_action, handle.update
+    start = perf_counter()
+    for seed, (context, paid) in enumerate(zip(shown, rewards, strict=True)):
+        action = select(seed, context)
+        earned += paid[action]
+        waiting.append((action, paid[action], context))
+        if len(waiting) > DELAY:
+            update(*waiting.popleft())
+    seconds = perf_counter() - start
+    return {"decisions": rounds, "seconds": seconds, "regret": float(table.sum(axis=0).max()) - earned}
 
 
 def banditlab_ucb(rounds: int) -> Result:
@@ -229,6 +272,8 @@ CELLS: dict[str, Callable[[int], Result]] = {
     "pymab-klucb": pymab_klucb,
     "pymab-exp3": pymab_exp3,
     "pymab-exp3-private": pymab_exp3_private,
+    "pymab-linucb": pymab_linucb,
+    "pymab-linucb-private": pymab_linucb_private,
     "banditlab-ucb": banditlab_ucb,
     "river-ucb": river_ucb,
     "mabwiser-ucb": mabwiser_ucb,

@@ -13,6 +13,8 @@ ROUNDS: dict[str, tuple[int, int]] = {
     "ours:ucb": (2_000_000, 500_000),
     "ours:klucb": (1_000_000, 200_000),
     "ours:exp3": (1_000_000, 200_000),
+    "ours:linucb": (50_000, 10_000),
+    "ours:features": (100_000, 50_000),
     "ours:geometric-10": (2_000_000, 500_000),
     "ours:geometric-10000": (2_000_000, 500_000),
     "ours:threads-1": (200_000, 50_000),
@@ -27,6 +29,8 @@ ROUNDS: dict[str, tuple[int, int]] = {
     "peer:pymab-klucb": (50_000, 20_000),
     "peer:pymab-exp3": (100_000, 30_000),
     "peer:pymab-exp3-private": (300_000, 100_000),
+    "peer:pymab-linucb": (50_000, 10_000),
+    "peer:pymab-linucb-private": (50_000, 10_000),
     "peer:banditlab-ucb": (15_000, 6_000),
     "peer:river-ucb": (60_000, 20_000),
     "peer:mabwiser-ucb": (6_000, 3_000),
@@ -43,6 +47,7 @@ class Kind(Enum):
     SLOWER = "times slower"
     SECONDS = "seconds"
     GROWTH = "MB more"
+    POWER = "power of the size"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Row:
             return float(ours["seconds"])
         if self.kind is Kind.GROWTH:
             return float(ours["peak_mb"] - other["peak_mb"])
+        if self.kind is Kind.POWER:
+            return float(ours["power"])
         ratio = rate(ours) / rate(other)
         return ratio if self.kind is Kind.FASTER else 1 / ratio
 
@@ -92,6 +99,7 @@ class Row:
 
 
 UCB1 = "UCB1, K = 10, constant delay 100"
+LINUCB = "LinUCB, K = 5, d = 10, constant delay 100"
 
 ROWS = [
     Row(f"{UCB1}: plain C++ loop", "ours:ucb", "cpp:xoshiro", 0.3, 0.7),
@@ -106,6 +114,9 @@ ROWS = [
     Row("KL-UCB, K = 10, constant delay 100: PyMAB with a buffer", "ours:klucb", "peer:pymab-klucb", 15, 100),
     Row("Exp3 in BOLD, geometric delay 100: PyMAB without delay", "ours:exp3", "peer:pymab-exp3", 30, 100),
     Row("Exp3 in BOLD, geometric delay 100: PyMAB, private engine", "ours:exp3", "peer:pymab-exp3-private"),
+    Row(f"{LINUCB}: PyMAB with a buffer", "ours:linucb", "peer:pymab-linucb", 20, 20),
+    Row(f"{LINUCB}: PyMAB, private compiled handle", "ours:linucb", "peer:pymab-linucb-private"),
+    Row("LinUCB: how the time of a decision grows, d = 10, 20, 40, 80", "ours:features", None, 2.2, 2.0, Kind.POWER),
     Row(
         "geometric delay 10,000 (ours) and 10 (other)",
         "ours:geometric-10000",
@@ -140,6 +151,8 @@ def side(result: dict[str, Any] | None, kind: Kind) -> str:
         return "missing"
     if kind is Kind.SECONDS:
         return f"{result['seconds']:.2f} s"
+    if kind is Kind.POWER:
+        return ", ".join(f"{value:.3g}" for key, value in result.items() if key.startswith("us ")) + " us"
     return f"{result['peak_mb']:.1f} MB" if kind is Kind.GROWTH else f"{rate(result):,.0f}"
 
 
@@ -149,7 +162,12 @@ def figure(value: float | None, kind: Kind, *, target: bool = False) -> str:
         return "-"
     if kind is Kind.FASTER:
         return f"{value:,.2f}x" if value < 10 else f"{value:,.0f}x"
-    text = {Kind.SLOWER: f"{value:.2f}x", Kind.SECONDS: f"{value:.2f} s", Kind.GROWTH: f"{value:.1f} MB"}[kind]
+    text = {
+        Kind.SLOWER: f"{value:.2f}x",
+        Kind.SECONDS: f"{value:.2f} s",
+        Kind.GROWTH: f"{value:.1f} MB",
+        Kind.POWER: f"d^{value:.2f}",
+    }[kind]
     return f"<= {text}" if target else f"{text} slower" if kind is Kind.SLOWER else text
 
 

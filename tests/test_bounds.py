@@ -23,6 +23,7 @@ BASES: dict[str, Callable[[float], float]] = {
     "hedge 10": partial(bounds.hedge, actions=10),
     "exp3": partial(bounds.exp3, actions=10),
     "exp3ix": partial(bounds.exp3ix, actions=3),
+    "exp4": partial(bounds.exp4, actions=3, experts=5),
     "tsallis_inf": partial(bounds.tsallis_inf, actions=10),
     "ucb1 free": partial(bounds.ucb1_distribution_free, actions=4),
     "global exp3": partial(bounds.global_exp3, actions=3, k=1.5),
@@ -37,6 +38,7 @@ bases = pytest.mark.parametrize("base", BASES.values(), ids=list(BASES))
     [
         (bounds.hedge(10_000, 10), 151.7),
         (bounds.exp3(10_000, 10), 959.7),
+        (bounds.exp4(10_000, 10, 10), 959.7),  # as many experts as actions: Exp3
         (bounds.tsallis_inf(10_000, 10), 1265.9),
         (bounds.bold(BASES["hedge 10"], 10_000, 9), 479.9),
         (bounds.bold(BASES["exp3"], 10_000, 9), 3034.9),
@@ -365,6 +367,7 @@ def identity(m: float) -> float:
         (lambda: bounds.hedge(0, 10), "n must be >= 1, got 0"),
         (lambda: bounds.exp3(math.nan, 10), "n must be finite, got nan"),
         (lambda: bounds.exp3ix(10, 0), "actions must be >= 1, got 0"),
+        (lambda: bounds.exp4(10, 2, 0), "experts must be >= 1, got 0"),
         (lambda: bounds.tsallis_inf(10, 2.5), "actions must be a whole number, got 2.5"),  # type: ignore[arg-type]
         (lambda: bounds.ucb1_distribution_free(10, -1), "actions must be >= 1, got -1"),
         (lambda: bounds.global_exp3(0, 2), "n must be >= 1, got 0"),

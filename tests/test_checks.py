@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 import belated as bl
@@ -30,6 +28,7 @@ GAMES = [
     games.bartok(law=[0.3, 0.3, 0.4], trace=[0, 2, 1] * 40),
     games.Linear([[0.5, 0.2], [0.1, 0.8], [0.3, 0.3]]),
     games.Linear([[0.5, 0.2], [0.1, 0.8]], "none"),
+    games.LinearMonitoring(((1, 0), (0, 1)), (("-", "-"), ("r", "g")), [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]),
     games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
     games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6]),
@@ -72,21 +71,6 @@ def test_game(game, check):
 @pytest.mark.parametrize("law", DELAYS, ids=lambda d: type(d).__name__)
 def test_delays(law, check):
     check(law)
-
-
-def needs(cls):
-    """The arguments that a learner cannot do without."""
-    return [p.name for p in inspect.signature(cls).parameters.values() if p.default is p.empty]
-
-
-SIZED = [cls for cls in bl.catalog.LEARNERS.values() if needs(cls) == ["actions"]]
-
-
-@pytest.mark.parametrize("spec", [cls(actions=k) for k in (1, 2, 7) for cls in SIZED], ids=repr)
-def test_learner_with_other_numbers_of_actions(spec):
-    """One K is compiled per learner; the others are checked in Python."""
-    for check in (learner.is_a_spec, learner.accepts_skipped_rounds, learner.no_delay_is_the_base):
-        check(spec)
 
 
 BROKEN = [

@@ -54,7 +54,12 @@ def test_mistakes_in_files_are_one_line(text, message, tmp_path):
     ("arguments", "message"),
     [
         (["nothing.toml"], "there is no file 'nothing.toml'"),
+        (["games/nothing"], "there is no file 'games/nothing'"),
+        (["apple_tasting.json"], "there is no file 'apple_tasting.json'"),
         (["aple_tasting"], "no game is called 'aple_tasting'; did you mean 'apple_tasting'?"),
+        (["aple"], "no game is called 'aple'; did you mean 'apple_tasting'?"),
+        (["spm(cost=0.3)"], "no game is called 'spm'; did you mean 'spam'?"),
+        (["xyz"], "no game is called 'xyz'; there are apple_tasting, bandit"),
         (["bernoulli([0.5])"], "is not a game of partial monitoring; there are apple_tasting, bandit"),
         (["differences", "--plot", "x.png"], "two or three outcomes; this one has 4"),
         (["bartok", "--plot", "x.xyz"], "'x.xyz' must end in one of"),

@@ -25,7 +25,7 @@ def run(arguments, folder):
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_readme_example(number, tmp_path):
     said = run(["-c", BLOCKS[number]], tmp_path)
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7
     if number == 0:
         assert said.strip() == "0 1 2"
     if number == 1:

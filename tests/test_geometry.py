@@ -8,6 +8,7 @@ from scipy.optimize import linprog
 
 from belated.errors import InvalidArgument
 from belated.geometry import check_game, structure
+from belated.geometry.cells import TOLERANCE, slack
 
 DASH = ["-", "-"]
 
@@ -168,6 +169,52 @@ def test_alive_by_hand():
     assert states.alive({(0, 1): 1, (1, 2): 1, (0, 2): -1}) == ((), ())  # a circle
     with pytest.raises(InvalidArgument, match=r"signs must map neighbours .* got \(1, 0\): 1"):
         states.alive({(1, 0): 1})
+
+
+def alive_by_programs(game, signs):
+    """`alive` by a program for every cell and border, all signs in it, nothing remembered."""
+    unit = game.loss - game.loss.min(axis=0)
+    unit = unit / unit.max()
+    cuts = [sign * (unit[i] - unit[j]) for (i, j), sign in signs.items()]
+
+    def room(i, level, border=None):
+        same = {game.duplicate_of[k] for k in level}
+        others = [k for k in range(game.actions) if game.duplicate_of[k] not in same]
+        return slack(game.outcomes, [unit[k] - unit[i] for k in others] + cuts, border) > TOLERANCE
+
+    borders = tuple((i, j) for i, j in game.pairs if room(i, game.plus[i, j], unit[i] - unit[j]))
+    return tuple(i for i in game.pareto if room(i, (i,))), borders
+
+
+@pytest.mark.parametrize("name", ["pricing 5 x 5, 2", "bandit 3", "dueling", "horse race", "three states", "spam 0.3"])
+def test_what_was_learnt_from_earlier_signs_changes_no_answer(name):
+    """Signs of a law, some turned round, some not declared: many that agree with a law, many that do not."""
+    game = structure(*TABLE[name][:2])
+    random = np.random.default_rng(7)
+    found = set()
+    for turned in [0.0, 0.0, 0.2, 0.5] * 10:
+        expected = game.loss @ random.dirichlet(np.ones(game.outcomes))
+        declared = [pair for pair in game.pairs if random.random() < 0.7]
+        signs = {
+            (i, j): int(np.sign(expected[i] - expected[j])) * (-1 if random.random() < turned else 1)
+            for i, j in declared
+        }
+        found.add(game.alive(signs))
+        assert game.alive(signs) == alive_by_programs(game, signs)
+    assert len(found) > 2
+
+
+def test_most_signs_need_no_program(monkeypatch):
+    from belated.geometry import regions
+
+    asked = []
+    monkeypatch.setattr(regions, "widest", lambda *given, real=regions.widest: asked.append(1) or real(*given))
+    game = structure(*pricing(5, 5, 1.75))
+    for seed in range(1000):
+        random = np.random.default_rng(seed)
+        expected = game.loss @ random.dirichlet(np.ones(5))
+        game.alive({(i, j): 1 if expected[i] > expected[j] else -1 for i, j in game.pairs if random.random() < 0.5})
+    assert 0 < len(asked) < 500  # of 15 regions x 1000 patterns
 
 
 def test_degenerate_actions_do_not_hide_a_border():

@@ -39,26 +39,26 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     A learner of symbols names the game that it is made for, by its `loss` and `symbols`: outcomes are fixed then. One
     with side information gets a table of it.
     """
-    if learner.feedback == "symbol":
-        outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
-        return games.Monitoring(learner.loss, learner.symbols, trace=outcomes)
-    table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
-    rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
     draws = np.random.default_rng(seed + 1)
     contexts = [learner.example_context(draws) for _ in range(rounds)] if learner.context_size else None
+    if learner.feedback == "symbol":
+        outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
+        return games.Monitoring(learner.loss, learner.symbols, trace=outcomes, contexts=contexts)
+    table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
+    rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
     return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
 
 
 def context_of(game: Game, learner: Learner, round_: int) -> Any:
     """The side information of a round of an arena, if the learner takes any."""
-    return game.contexts[round_] if learner.context_size else None
+    return np.array(game.contexts[round_], float) if learner.context_size else None
 
 
 def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
     """What the learner's kernels are told about a round of an arena."""
     if learner.feedback == "symbol":
         return np.array([learner.encode(action, answer_of(game, learner, round_, action))])
-    row = game.table[round_]
+    row = game.table[round_].copy()  # a writable one, as all that kernels are compiled for
     return row if learner.feedback == "full" else row[action : action + 1]
 
 

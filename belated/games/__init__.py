@@ -6,8 +6,8 @@ Outcomes depend on (seed, replication, round, action), never on what was played.
 |---|---|
 | an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
 | arms that change | `Replaced` |
-| partial monitoring | `Monitoring` |
-| side information | `Grouped`, `Linear`, `Advice`, `RewardTable` with contexts |
+| partial monitoring | `Monitoring`, `LinearMonitoring` |
+| side information | `Grouped`, `Linear`, `LinearMonitoring`, `Advice`; `RewardTable` and `Monitoring` with contexts |
 
 The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
 
@@ -38,6 +38,7 @@ from belated.games.classical import (
 from belated.games.deal import deal
 from belated.games.grouped import Grouped
 from belated.games.linear import Linear
+from belated.games.linear_monitoring import LinearMonitoring
 from belated.games.monitoring import Monitoring
 from belated.games.random_walk import RandomWalk
 from belated.games.replaced import Replaced
@@ -51,6 +52,7 @@ __all__ = [
     "Block",
     "Grouped",
     "Linear",
+    "LinearMonitoring",
     "Monitoring",
     "RandomWalk",
     "Replaced",

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
 from belated.games.description import Description
 from belated.games.file import read_file
-from belated.geometry import Structure, check_game, structure
+from belated.games.finite import Finite, checked_law
+from belated.games.reward_table import checked_contexts, values_of
+from belated.kernels.compile import kernel
 from belated.kernels.random import outcome_draw, uniform
-from belated.protocols import Floats, Game
+from belated.protocols import Floats
 
 #: Numbers at the head of `params`.
-HEAD = 5
+HEAD = 6
 
 
 @dataclass(frozen=True, repr=False)
-class Monitoring(Game):
+class Monitoring(Finite):
     """In a round with outcome x, action i costs loss[i][x], and all that is seen is symbols[i][x].
 
     * `law`: outcomes are i.i.d. with these probabilities; regret is the pseudo-regret sum_t (L_{a_t} - L_best) law.
     * `trace`: the outcomes themselves, one a round; the game ends with the last. Regret is realised, against the best
       fixed action: sum_t L[a_t][x_t] - min_i sum_t L[i][x_t].
     * Both: the trace drives, and the law gives the pseudo-regret. Neither: the game can be described, not played.
+
+    With `contexts`, one row a round of the trace, the forecaster is shown row t of them before round t.
 
     Regret is in units of loss. Feedback is the number of the symbol among those of its row, by first appearance;
     `update` of a forecaster is given the symbol itself.
@@ -43,20 +47,21 @@ class Monitoring(Game):
     ('easy', (-0.25, -0.75))
     """
 
-    loss: Sequence[Sequence[float]] | Floats
-    symbols: Sequence[Sequence[Hashable]] | NDArray[Any]
     law: Sequence[float] | Floats | None = None
     trace: Sequence[int] | NDArray[np.integer] | None = None
-    feedback = "symbol"
+    contexts: ArrayLike | None = None  #: side information, one row a round
 
     def __post_init__(self) -> None:
-        loss, symbols = check_game(self.loss, self.symbols)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "symbols", symbols)
+        super().__post_init__()
         if self.law is not None:
-            object.__setattr__(self, "law", _checked_law(self.law, self.outcomes))
+            object.__setattr__(self, "law", checked_law("law", self.law, self.outcomes))
         if self.trace is not None:
             object.__setattr__(self, "trace", _checked_trace(self.trace, self.outcomes))
+        if self.contexts is not None:
+            if self.trace is None:
+                raise InvalidArgument("contexts go with a trace, one row a round, and there is none")
+            rows = checked_contexts(self.contexts, len(self.trace)).tolist()
+            object.__setattr__(self, "contexts", tuple(map(tuple, rows)))
 
     @classmethod
     def read(cls, file: str | Path) -> Monitoring:
@@ -68,27 +73,14 @@ class Monitoring(Game):
             raise InvalidArgument(str(error) if where in str(error) else f"{where}: {error}") from None
 
     @property
-    def actions(self) -> int:
-        return len(self.loss)
+    def context_size(self) -> int:  # type: ignore[override]
+        return 0 if self.contexts is None else len(self.contexts[0])  # type: ignore[index, arg-type]
 
     @property
-    def outcomes(self) -> int:
-        """M, the number of outcomes."""
-        return len(self.loss[0])
-
-    @property
-    def structure(self) -> Structure:
-        """Cells, neighbours and observers of the game."""
-        return structure(self.loss, self.symbols)
+    def values(self) -> int:  # type: ignore[override]
+        return values_of(self.contexts)
 
     def describe(self) -> Description:
-        """What the game is; it prints, and with two or three outcomes it can be drawn.
-
-        >>> import belated as bl
-        >>> print(bl.games.hopeless().describe())  # doctest: +ELLIPSIS
-        hopeless: regret grows like n, whatever is played
-        ...
-        """
         return Description(self.structure, self.law)
 
     @property
@@ -100,19 +92,6 @@ class Monitoring(Game):
         """Minus the expected loss of each action, where there is a law."""
         return None if self.law is None else tuple((-np.array(self.loss) @ np.array(self.law)).tolist())
 
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """The largest loss less the smallest."""
-        return float(max(map(max, self.loss)) - min(map(min, self.loss)))
-
-    @property
-    def largest(self) -> float:  # type: ignore[override]
-        return max(len(set(row)) for row in self.symbols) - 1.0
-
-    def decode(self, action: int, code: float) -> Hashable:
-        symbol: Hashable = list(dict.fromkeys(self.symbols[action]))[int(code)]
-        return symbol
-
     def longest(self) -> int | None:
         return None if self.trace is None else len(self.trace)
 
@@ -123,23 +102,33 @@ class Monitoring(Game):
             )
 
     def params(self) -> Floats:
-        """K, M, whether there is a law, least loss and range; gaps, limits of the law, losses, codes; the trace."""
+        """K, M, whether there is a law, least loss and range, d; gaps, limits of the law, losses, codes; the trace.
+
+        A round of the trace is its outcome and the d numbers of its context.
+        """
         self.check_playable()
         law = np.zeros(self.outcomes) if self.law is None else np.array(self.law)
-        codes = [[list(dict.fromkeys(row)).index(word) for word in row] for row in self.symbols]
         loss = np.array(self.loss)
-        head = [self.actions, self.outcomes, self.law is not None, loss.min(), self.scale]
+        head = [self.actions, self.outcomes, self.law is not None, loss.min(), self.scale, self.context_size]
         gaps = loss @ law - (loss @ law).min()
         # The last outcome that can happen takes what rounding leaves.
         limits = np.where(np.arange(self.outcomes) < law.nonzero()[0].max(initial=0), law.cumsum(), 2.0)
         if self.trace is not None:
             limits[0] = -1.0
-        parts = [head, gaps, limits, loss.ravel(), np.ravel(codes), () if self.trace is None else self.trace]
-        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+        trace = np.zeros((0, 1)) if self.trace is None else np.reshape(self.trace, (-1, 1))
+        rows = trace if self.contexts is None else np.hstack([trace, self.contexts])
+        parts = (head, gaps, limits, loss, self.codes(), rows)
+        return np.concatenate([np.ravel(part).astype(np.float64) for part in parts])
 
     def memory(self) -> int:
         """Plays of each action, how often each outcome came, the loss suffered."""
         return self.actions + self.outcomes + 1
+
+    @staticmethod
+    def observe(params, memory, k0, k1, round_, context):
+        at = row_of(params, round_) + 1
+        for i in range(int(params[5])):
+            context[i] = params[at + i]
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
@@ -149,7 +138,7 @@ class Monitoring(Game):
         losses = limits + outcomes
         codes = losses + actions * outcomes
         if params[limits] < 0.0:
-            x = int(params[codes + actions * outcomes + round_ - 1])
+            x = int(params[row_of(params, round_)])
         else:
             u = uniform(outcome_draw(k0, k1, round_, 0), 0)
             x = 0
@@ -187,16 +176,17 @@ class Monitoring(Game):
         if self.trace is not None:
             few = self.trace if len(self.trace) <= 8 else [*self.trace[:8], ...]
             parts.append(f"trace={list(few)}".replace("Ellipsis", f"... {len(self.trace)} in all"))
+        if self.contexts is not None:
+            parts.append(f"contexts of {self.context_size}")
         return f"Monitoring({', '.join(parts)})"
 
 
-def _checked_law(law: Any, outcomes: int) -> tuple[float, ...]:
-    chances = require.reals("law", law, low=0, high=1)
-    if len(chances) != outcomes:
-        raise InvalidArgument(f"law must have a probability for each of the {outcomes} outcomes, got {len(chances)}")
-    if abs(math.fsum(chances) - 1.0) > 1e-9:
-        raise InvalidArgument(f"law must sum to 1, got {math.fsum(chances):.12g}")
-    return chances
+@kernel
+def row_of(params, round_):
+    """Where a round of the trace begins."""
+    actions = int(params[0])
+    outcomes = int(params[1])
+    return HEAD + actions + outcomes + 2 * actions * outcomes + (round_ - 1) * (1 + int(params[5]))
 
 
 def _checked_trace(trace: Any, outcomes: int) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ class RewardTable(Realised):
         object.__setattr__(self, "table", _checked(self.table))
         check_feedback(self.feedback)
         if self.contexts is not None:
-            object.__setattr__(self, "contexts", _checked_contexts(self.contexts, len(self._rows)))
+            object.__setattr__(self, "contexts", checked_contexts(self.contexts, len(self._rows)))
 
     @property
     def _rows(self) -> Floats:
@@ -53,11 +53,7 @@ class RewardTable(Realised):
 
     @property
     def values(self) -> int:  # type: ignore[override]
-        """One more than the largest context, where they are single whole numbers from 0."""
-        known = None if self.contexts is None else cast(Floats, self.contexts)
-        if known is None or known.shape[1] != 1 or (known < 0).any() or (known != known.round()).any():
-            return 0
-        return int(known.max()) + 1
+        return values_of(self.contexts)
 
     def longest(self) -> int:
         return len(self._rows)
@@ -116,7 +112,7 @@ def _checked(table: ArrayLike) -> Floats:
     return rows
 
 
-def _checked_contexts(contexts: ArrayLike, rounds: int) -> Floats:
+def checked_contexts(contexts: ArrayLike, rounds: int) -> Floats:
     """A read-only copy of the side information."""
     try:
         rows = np.array(contexts, dtype=np.float64, order="C")
@@ -128,3 +124,15 @@ def _checked_contexts(contexts: ArrayLike, rounds: int) -> Floats:
         raise InvalidArgument("contexts must be finite numbers")
     rows.flags.writeable = False
     return rows
+
+
+def values_of(contexts: ArrayLike | None) -> int:
+    """One more than the largest of some contexts, where they are single whole numbers from 0; else 0.
+
+    >>> values_of([[0.0], [2.0]]), values_of([[0.5]])
+    (3, 0)
+    """
+    known = np.zeros((0, 0)) if contexts is None else np.asarray(contexts, np.float64)
+    if known.shape[1] != 1 or (known < 0).any() or (known != known.round()).any():
+        return 0
+    return int(known.max()) + 1

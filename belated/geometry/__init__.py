@@ -5,6 +5,6 @@ Lattimore, Szepesvari, *Bandit Algorithms*, 2020, chapter 37.
 """
 
 from belated.geometry.check import check_game
-from belated.geometry.structure import Structure, structure
+from belated.geometry.structure import Structure, structure, structure_of
 
-__all__ = ["Structure", "check_game", "structure"]
+__all__ = ["Structure", "check_game", "structure", "structure_of"]

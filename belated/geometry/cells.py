@@ -26,10 +26,20 @@ def slack(outcomes: int, strict: Sequence[Floats], border: Floats | None = None)
     >>> round(slack(2, [np.array([1.0, -1.0])]), 6), round(slack(2, [np.array([1.0, -1.0]), np.array([-1.0, 1.0])]), 6)
     (1.0, 0.0)
     """
+    return widest(outcomes, strict, border)[0]
+
+
+def widest(outcomes: int, strict: Sequence[Floats], border: Floats | None = None) -> tuple[float, Floats, Floats]:
+    """`slack`, a point p that has it, and a weight of each inequality: without those of weight 0 it would be no larger.
+
+    >>> best, point, weights = widest(2, [np.array([1.0, -1.0]), np.array([-1.0, 1.0]), np.array([1.0, 1.0])])
+    >>> point.round(6).tolist(), (weights != 0).tolist()
+    ([0.5, 0.5], [True, True, False])
+    """
     from scipy.optimize import linprog
 
     if not strict and border is None:
-        return 1.0
+        return 1.0, np.full(outcomes, 1.0 / outcomes), np.zeros(0)
     goal = np.zeros(outcomes + 1)
     goal[-1] = -1.0
     above = np.array([[*(-row / np.abs(row).max()), 1.0] for row in strict]).reshape(len(strict), outcomes + 1)
@@ -47,7 +57,10 @@ def slack(outcomes: int, strict: Sequence[Floats], border: Floats | None = None)
         method="highs",
         options=_SOLVER,
     )
-    return 0.0 - float(solved.fun) if solved.status == 0 else -np.inf
+    if solved.status != 0:
+        return -np.inf, np.full(outcomes, np.nan), np.ones(len(strict))
+    inside = np.maximum(solved.x[:-1], 0.0)
+    return 0.0 - float(solved.fun), inside / inside.sum(), np.abs(solved.ineqlin.marginals)
 
 
 def smallest(rows: Floats, target: Floats) -> Floats | None:

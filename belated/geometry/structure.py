@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import lru_cache
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from belated.errors import InvalidArgument
 from belated.geometry.cells import TOLERANCE, in_span, least_squares, slack, smallest
 from belated.geometry.check import Loss, Symbols, check_game
+from belated.geometry.regions import Regions
 from belated.protocols import Floats
 
 Pair = tuple[int, int]
@@ -26,11 +28,12 @@ def structure(loss: Any, symbols: Any) -> Structure:
     >>> structure([[1, 0], [0, 1]], [["-", "-"], ["r", "g"]]).klass
     'easy'
     """
-    return _structure(*check_game(loss, symbols))
+    return structure_of(*check_game(loss, symbols))
 
 
 @lru_cache(maxsize=1024)
-def _structure(loss: Loss, symbols: Symbols) -> Structure:
+def structure_of(loss: Loss, symbols: Symbols) -> Structure:
+    """`structure` of matrices that are as `check_game` makes them."""
     return Structure(loss, symbols)
 
 
@@ -78,7 +81,7 @@ class Structure:
         for i in self.pareto:
             for j in self.pareto:
                 between = self._between(i, j) if i < j else ()
-                if i < j and self._borders((i, j), between, []):
+                if i < j and slack(self.outcomes, self._better(i, between), self._gap(i, j)) > TOLERANCE:
                     self.plus[i, j] = between
         self.pairs: tuple[Pair, ...] = tuple(self.plus)
         everyone = tuple(range(self.actions))
@@ -96,6 +99,10 @@ class Structure:
             else "hopeless"
         )
         self.rate: str = RATES[self.klass]
+        planes = np.array([self._gap(i, j) for i, j in self.pairs]).reshape(-1, self.outcomes)
+        cells = [(self._better(i, (i,)), None) for i in self.pareto]
+        borders = [(self._better(i, between), self._gap(i, j)) for (i, j), between in self.plus.items()]
+        self._regions = Regions(planes, [*cells, *borders])
         self._alive: dict[tuple[tuple[Pair, int], ...], tuple[tuple[int, ...], tuple[Pair, ...]]] = {}
         self._differences: dict[int, Floats | None] = {}
 
@@ -114,10 +121,11 @@ class Structure:
             for pair, sign in key:
                 if pair not in self.plus or sign not in (-1, 1):
                     raise InvalidArgument(f"signs must map neighbours {self.pairs} to -1 or 1, got {pair}: {sign!r}")
-            inside = [sign * self._gap(i, j) for (i, j), sign in key]
+            sides = np.array([signs.get(pair, 0) for pair in self.pairs])
+            left = self._regions.left(sides)
             self._alive[key] = (
-                tuple(i for i in self.pareto if self._best(i, inside) > TOLERANCE),
-                tuple(pair for pair in self.pairs if self._borders(pair, self.plus[pair], inside)),
+                tuple(compress(self.pareto, left)),
+                tuple(compress(self.pairs, left[len(self.pareto) :])),
             )
         return self._alive[key]
 
@@ -157,20 +165,11 @@ class Structure:
     def _apart(self, i: int, j: int) -> bool:
         return bool(np.abs(self._gap(i, j)).max() > TOLERANCE)
 
-    def _best(self, i: int, inside: list[Floats]) -> float:
-        """By how much action i can be better than all others that are not its duplicates."""
-        return slack(self.outcomes, [self._gap(k, i) for k in self._others((i,))] + inside)
-
-    def _borders(self, pair: Pair, between: tuple[int, ...], inside: list[Floats]) -> bool:
-        """Whether the cells of i and j share a border of dimension M - 2."""
-        i, j = pair
-        strict = [self._gap(k, i) for k in self._others(between)] + inside
-        return slack(self.outcomes, strict, border=self._gap(i, j)) > TOLERANCE
-
-    def _others(self, these: tuple[int, ...]) -> list[int]:
-        """One action of each group of duplicates that has none among these."""
+    def _better(self, i: int, these: tuple[int, ...]) -> list[Floats]:
+        """What is positive where i is better than all others but these, which lose as much there, and duplicates."""
         out = {self.duplicate_of[k] for k in these}
-        return [k for k in range(self.actions) if self.duplicate_of[k] == k and k not in out]
+        others = [k for k in range(self.actions) if self.duplicate_of[k] == k and k not in out]
+        return [self._gap(k, i) for k in others]
 
     def _find_kinds(self) -> tuple[Kind, ...]:
         kinds: list[Kind] = []
@@ -178,7 +177,7 @@ class Structure:
             if first < i:
                 kinds.append("duplicate" if kinds[first] == "pareto" else kinds[first])
                 continue
-            room = self._best(i, [])
+            room = slack(self.outcomes, self._better(i, (i,)))
             kinds.append("pareto" if room > TOLERANCE else "degenerate" if room >= -TOLERANCE else "dominated")
         return tuple(kinds)
 

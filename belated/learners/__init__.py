@@ -1,6 +1,7 @@
 """Learners: one file an algorithm."""
 
 from belated.learners.cbp import CBP
+from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
@@ -14,6 +15,7 @@ from belated.learners.linear_thompson import LinearThompson
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.per_context import PerContext
 from belated.learners.rand_cbp import RandCBP
+from belated.learners.rand_cbp_side import RandCBPside
 from belated.learners.round_robin import RoundRobin
 from belated.learners.thompson import ThompsonBernoulli
 from belated.learners.tsallis_inf import TsallisINF
@@ -26,6 +28,7 @@ __all__ = [
     "KLUCB",
     "TSPM",
     "UCB1",
+    "CBPside",
     "ChernoffUCB",
     "EpsilonGreedy",
     "Exp3",
@@ -38,6 +41,7 @@ __all__ = [
     "NeighborhoodWatch2",
     "PerContext",
     "RandCBP",
+    "RandCBPside",
     "RoundRobin",
     "ThompsonBernoulli",
     "TsallisINF",

@@ -79,12 +79,8 @@ class CBP(ForGame):
         if action < 0:
             t = float(max(state.predictions - 1, 1))
             log_t = math.log(t)
-            width = math.sqrt(params.alpha * log_t)
-            for pair in range(len(state.lean)):
-                lean = state.lean[pair]
-                declared = lean != 0.0 and abs(lean) >= state.spread[pair] * width
-                mark(params, pair, sign_of(lean) if declared else 0)
-            action = widest(params, state, params.alpha * t * t * log_t)
+            width, level = math.sqrt(params.alpha * log_t), params.alpha * t * t * log_t
+            action = decide(params, state.lean, state.spread, width, state.seen, params.square, level)
             if action == NEEDED:
                 return action, 1.0
         state.predicted[action] += 1
@@ -155,8 +151,17 @@ def compare(params, state, action):
 
 
 @routine
-def widest(params, state, level):
-    """The action of largest W_k^2 / n_k among those that the pattern at hand leaves; NEEDED if that is not known.
+def decide(params, lean, spread, width, seen, weight, level):
+    """Declare the signs of all pairs with |lean| >= spread width; the `widest` action that these leave."""
+    for pair in range(len(lean)):
+        declared = lean[pair] != 0.0 and abs(lean[pair]) >= spread[pair] * width
+        mark(params, pair, sign_of(lean[pair]) if declared else 0)
+    return widest(params, seen, weight, level)
+
+
+@routine
+def widest(params, seen, weight, level):
+    """The action of largest weight_k / n_k among those that the pattern at hand leaves; NEEDED if that is not known.
 
     Those to look at count only while n_k^3 <= W_k^2 level, with level = alpha t^2 ln t.
     """
@@ -165,12 +170,12 @@ def widest(params, state, level):
         return NEEDED
     chosen = -1
     best = -1.0
-    for k in range(len(state.seen)):
+    for k in range(len(seen)):
         role = params.role[place, k]
-        seen = float(state.seen[k])
-        if role == 0 or (role == LOOK and seen * seen * seen > params.square[k] * level):
+        n = float(seen[k])
+        if role == 0 or (role == LOOK and n * n * n > params.square[k] * level):
             continue
-        value = params.square[k] / seen
+        value = weight[k] / n
         if value > best + MARGIN * abs(best):
             best = value
             chosen = k

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from belated import require
+from belated import bounds, require
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
@@ -84,21 +84,7 @@ class Exp4(Learner):
             state.loss[e] += advised(context, e, actions, action, advised_mass(context, e, actions)) * estimate
 
     def bound(self, n: float) -> float:
-        return exp4_bound(n, self.actions, self.experts)
-
-
-def exp4_bound(n: float, actions: int, experts: int) -> float:
-    """Exp4 on losses, eta_t = sqrt(ln N / (t K)): f(n) = 2 sqrt(n K ln N), in expectation, against the best expert.
-
-    From R_n <= ln N / eta_n + (K/2) sum_t eta_t. Bubeck, Cesa-Bianchi, 2012, theorem 4.2.
-
-    >>> round(exp4_bound(10_000, 10, 100), 1)
-    1357.2
-    """
-    require.real("n", n, low=0)
-    require.integer("actions", actions, low=1)
-    require.integer("experts", experts, low=1)
-    return 2.0 * math.sqrt(n * actions * math.log(experts))
+        return bounds.exp4(n, self.actions, self.experts)
 
 
 @kernel

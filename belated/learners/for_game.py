@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from belated.geometry import Structure, check_game, structure
+from belated.geometry import Structure, check_game, structure_of
 from belated.protocols import Learner
 
 
@@ -26,4 +26,4 @@ class ForGame(Learner):
     @property
     def game(self) -> Structure:
         """The structure of the game."""
-        return structure(self.loss, self.symbols)
+        return structure_of(self.loss, self.symbols)

@@ -1,4 +1,4 @@
-"""LinUCB, and the linear model that it shares with linear Thompson sampling."""
+"""LinUCB."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.kernels.compile import kernel
 from belated.kernels.ties import largest_index
+from belated.learners.linear_model import add, check_sizes, forget, learn, model, square, value
 from belated.protocols import Learner
 
 
@@ -56,7 +56,7 @@ class LinUCB(Learner):
 
     def layout(self) -> np.dtype[Any]:
         k = (self.actions,)
-        return np.dtype([*model(self.actions, self.features), ("index", "f8", k), ("predicted", "i8", k)])
+        return np.dtype([*model(self.features, self.actions), ("index", "f8", k), ("predicted", "i8", k)])
 
     def params(self) -> dict[str, Any]:
         return {"width": self.width, "ridge": self.ridge}
@@ -67,78 +67,19 @@ class LinUCB(Learner):
     @staticmethod
     def predict(params, state, context, draw):
         for a in range(len(state.index)):
-            mean, square = estimate(state, a, context)
-            state.index[a] = mean + params.width * math.sqrt(square)
+            deviation = math.sqrt(square(state.inverse[a], context))
+            state.index[a] = value(state.theta[a], context) + params.width * deviation
         action = largest_index(state.index, state.predicted)
         state.predicted[action] += 1
         return action, 1.0
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
-        learn(state, action, context, feedback[0])
+        add(state.inverse[action], context, state.along)
+        learn(state.theta[action], context, state.along, feedback[0])
 
     @staticmethod
     def replace(params, state, action):
         forget(params, state, action)
         state.index[action] = 0.0
         state.predicted[action] = 0
-
-
-def check_sizes(actions: int, features: int) -> None:
-    """Refuse a linear model without actions or features."""
-    require.integer("actions", actions, low=1)
-    require.integer("features", features, low=1)
-
-
-def model(actions: int, features: int) -> list[Any]:
-    """The fields of the linear models: A_a^-1, theta_a, and room for one vector."""
-    d = features
-    return [("inverse", "f8", (actions, d, d)), ("theta", "f8", (actions, d)), ("along", "f8", (d,))]
-
-
-@kernel
-def estimate(state, action, context):
-    """theta . x and x^T A^-1 x of one action; the latter is never below 0."""
-    mean = 0.0
-    square = 0.0
-    for i in range(len(context)):
-        mean += state.theta[action, i] * context[i]
-        along = 0.0
-        for j in range(len(context)):
-            along += state.inverse[action, i, j] * context[j]
-        square += along * context[i]
-    return mean, max(square, 0.0)
-
-
-@kernel
-def learn(state, action, context, reward):
-    """Add one observation: with v = A^-1 x and s = 1 + x . v, A^-1 loses v v^T / s, theta gains v (r - theta . x) / s.
-
-    Both halves of the matrix are written from one number, so that it stays symmetric.
-    """
-    size = 1.0
-    miss = reward
-    for i in range(len(context)):
-        along = 0.0
-        for j in range(len(context)):
-            along += state.inverse[action, i, j] * context[j]
-        state.along[i] = along
-        size += along * context[i]
-        miss -= state.theta[action, i] * context[i]
-    size = max(size, 1.0)
-    for i in range(len(context)):
-        part = state.along[i] / size
-        state.theta[action, i] += part * miss
-        for j in range(i + 1):
-            value = state.inverse[action, i, j] - part * state.along[j]
-            state.inverse[action, i, j] = value
-            state.inverse[action, j, i] = value
-
-
-@kernel
-def forget(params, state, action):
-    """The model of an action of which nothing is known."""
-    for i in range(len(state.along)):
-        state.theta[action, i] = 0.0
-        for j in range(len(state.along)):
-            state.inverse[action, i, j] = 1.0 / params.ridge if i == j else 0.0

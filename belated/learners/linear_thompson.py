@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.sampling import TINY, normals
-from belated.learners.lin_ucb import check_sizes, estimate, forget, learn, model
+from belated.learners.linear_model import add, check_sizes, forget, learn, model, square, value
 from belated.protocols import Learner
 
 ROOT_2 = 1.4142135623730951
@@ -57,7 +57,7 @@ class LinearThompson(Learner):
         return self.features
 
     def layout(self) -> np.dtype[Any]:
-        return np.dtype(model(self.actions, self.features))
+        return np.dtype(model(self.features, self.actions))
 
     def params(self) -> dict[str, Any]:
         return {"scale": self.scale, "ridge": self.ridge}
@@ -79,17 +79,17 @@ class LinearThompson(Learner):
                 z, other = normals(draw, a // 2)
             else:
                 z = other
-            mean, square = estimate(state, a, context)
-            deviation = params.scale * math.sqrt(square)
-            value = mean + deviation * z
-            if value > best:
+            mean = value(state.theta[a], context)
+            deviation = params.scale * math.sqrt(square(state.inverse[a], context))
+            drawn = mean + deviation * z
+            if drawn > best:
                 second = best
-                best = value
+                best = drawn
                 action = a
                 centre = mean
                 spread = deviation
-            elif value > second:
-                second = value
+            elif drawn > second:
+                second = drawn
         if spread <= 0.0 or second == -math.inf:
             return action, 1.0
         probability = 0.5 * math.erfc((second - centre) / (spread * ROOT_2))
@@ -97,7 +97,8 @@ class LinearThompson(Learner):
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
-        learn(state, action, context, feedback[0])
+        add(state.inverse[action], context, state.along)
+        learn(state.theta[action], context, state.along, feedback[0])
 
     @staticmethod
     def replace(params, state, action):

@@ -13,6 +13,7 @@ from belated.kernels.compile import routine
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exp_minus
 from belated.learners.cbp import CBP, unobserved, widest
+from belated.learners.for_game import ForGame
 from belated.learners.patterns import mark, sign_of
 from belated.protocols import NEEDED
 
@@ -21,25 +22,9 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class RandCBP(CBP):
-    """RandCBP: CBP that declares d_ij from sum_k max|v_ijk| Z / sqrt(n_k) on, Z drawn for each pair and prediction.
+class RandomWidth(ForGame):
+    """What learners with confidence bounds of random width share."""
 
-    Z lies on `bins` points spread evenly over 0 .. U = sqrt(alpha ln t). It is U with probability epsilon, and
-    another point z with a probability proportional to exp(-z^2 / (2 sigma^2)).
-
-    The probability of a decision is exact in games with up to three pairs of neighbours: the sum over all that the
-    draws could declare. In larger games, where each case would be geometry to solve, it is the probability **given the
-    draws of all pairs but one** (the first that is not certain): exact as such, but not the chance over all draws.
-
-    Heuillet, Ahmad, Durand, *Randomized confidence bounds for stochastic partial monitoring*, ICML 2024.
-
-    >>> import belated as bl
-    >>> f = bl.Direct(bl.RandCBP([[1, 0], [0, 1]], [["-", "-"], ["rotten", "good"]]), seed=1)
-    >>> [f.predict().action for _ in range(3)]
-    [0, 1, 0]
-    """
-
-    guarantee = "that of cbp, i.i.d. outcomes"
     _: KW_ONLY
     sigma: float = 1.0
     bins: int = 5
@@ -59,8 +44,30 @@ class RandCBP(CBP):
             "chance": np.zeros(pairs),  # of each pair to be declared
             "undecided": np.zeros(pairs if pairs <= FEW else 1, np.int64),  # pairs that are summed over
         }
-        # Not behind CBP's fields: Numba warns of records that begin with all of another's.
+        # Not behind the others' fields: Numba warns of records that begin with all of another's.
         return room | given | {"sigma": float(self.sigma), "epsilon": float(self.epsilon)}
+
+
+@dataclass(frozen=True)
+class RandCBP(RandomWidth, CBP):
+    """RandCBP: CBP that declares d_ij from sum_k max|v_ijk| Z / sqrt(n_k) on, Z drawn for each pair and prediction.
+
+    Z lies on `bins` points spread evenly over 0 .. U = sqrt(alpha ln t). It is U with probability epsilon, and
+    another point z with a probability proportional to exp(-z^2 / (2 sigma^2)).
+
+    The probability of a decision is exact in games with up to three pairs of neighbours: the sum over all that the
+    draws could declare. In larger games, where each case would be geometry to solve, it is the probability **given the
+    draws of all pairs but one** (the first that is not certain): exact as such, but not the chance over all draws.
+
+    Heuillet, Ahmad, Durand, *Randomized confidence bounds for stochastic partial monitoring*, ICML 2024.
+
+    >>> import belated as bl
+    >>> f = bl.Direct(bl.RandCBP([[1, 0], [0, 1]], [["-", "-"], ["rotten", "good"]]), seed=1)
+    >>> [f.predict().action for _ in range(3)]
+    [0, 1, 0]
+    """
+
+    guarantee = "that of cbp, i.i.d. outcomes"
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -70,13 +77,8 @@ class RandCBP(CBP):
             t = float(max(state.predictions - 1, 1))
             log_t = math.log(t)
             level = params.alpha * t * t * log_t
-            undecided = weigh(params, state, math.sqrt(params.alpha * log_t))
-            for pair in range(len(state.lean)):
-                declared = uniform(draw, pair) < params.chance[pair]
-                mark(params, pair, sign_of(state.lean[pair]) if declared else 0)
-            action = widest(params, state, level)
-            if action != NEEDED:
-                action, probability = total(params, state, level, undecided, action)
+            top = math.sqrt(params.alpha * log_t)
+            action, probability = gamble(params, draw, state.lean, state.spread, top, state.seen, params.square, level)
             if action == NEEDED:
                 return action, 1.0
         state.predicted[action] += 1
@@ -84,7 +86,33 @@ class RandCBP(CBP):
 
 
 @routine
-def weigh(params, state, top):
+def gamble(params, draw, lean, spread, top, seen, weight, level):
+    """`decide` with a width for each pair that is drawn from 0 .. top; the action, and the probability to state."""
+    undecided = weigh(params, lean, spread, top)
+    for pair in range(len(lean)):
+        declared = uniform(draw, pair) < params.chance[pair]
+        mark(params, pair, sign_of(lean[pair]) if declared else 0)
+    action = widest(params, seen, weight, level)
+    if action == NEEDED:
+        return action, 1.0
+    probability = 0.0
+    for case in range(1 << undecided):
+        part = 1.0
+        for i in range(undecided):
+            pair = params.undecided[i]
+            declared = (case >> i) & 1
+            part *= params.chance[pair] if declared else 1.0 - params.chance[pair]
+            mark(params, pair, sign_of(lean[pair]) if declared else 0)
+        other = widest(params, seen, weight, level)
+        if other == NEEDED:
+            return other, 1.0
+        if other == action:
+            probability += part
+    return action, min(max(probability, 1e-300), 1.0)
+
+
+@routine
+def weigh(params, lean, spread, top):
     """Fill in how likely each pair is declared; note the first undecided pairs and return how many."""
     bins = len(params.below)
     step = top / (bins - 1)
@@ -97,33 +125,14 @@ def weigh(params, state, top):
         params.below[m] *= (1.0 - params.epsilon) / reached
     params.below[bins - 1] = 1.0
     undecided = 0
-    for pair in range(len(state.lean)):
-        lean = abs(state.lean[pair])
+    for pair in range(len(lean)):
+        distance = abs(lean[pair])
         chance = 0.0
         for m in range(bins):
-            if lean > 0.0 and lean >= state.spread[pair] * (m * step):
+            if distance > 0.0 and distance >= spread[pair] * (m * step):
                 chance = params.below[m]
         params.chance[pair] = chance
         if 0.0 < chance < 1.0 and undecided < len(params.undecided):
             params.undecided[undecided] = pair
             undecided += 1
     return undecided
-
-
-@routine
-def total(params, state, level, undecided, action):
-    """The probability of the action over all draws of the undecided pairs, the others as they are in the pattern."""
-    probability = 0.0
-    for case in range(1 << undecided):
-        weight = 1.0
-        for i in range(undecided):
-            pair = params.undecided[i]
-            declared = (case >> i) & 1
-            weight *= params.chance[pair] if declared else 1.0 - params.chance[pair]
-            mark(params, pair, sign_of(state.lean[pair]) if declared else 0)
-        other = widest(params, state, level)
-        if other == NEEDED:
-            return NEEDED, 1.0
-        if other == action:
-            probability += weight
-    return action, min(max(probability, 1e-300), 1.0)
