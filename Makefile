@@ -2,6 +2,7 @@
 # make test   set up, then every check (what CI runs)
 # make bench  speed against other packages and a C++ loop, side by side
 # make soak   the long forms of the tests
+# make services   install what some tests need beside Python (PostgreSQL, chromium); as root, on Debian
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ STAMP := $(VENV)/.installed
 # The tests that also run without compilation.
 PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py delays.py sampling.py replace.py sizes.py)
 
-.PHONY: run test bench soak lint clean
+.PHONY: run test bench soak lint clean services
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,9 +31,9 @@ lint: $(STAMP)
 
 # Twice: compiled, and as plain Python, where coverage sees into the kernels. Compiled code is kept in .cache.
 test: export BELATED_CACHE_DIR := $(CURDIR)/.cache
-test: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile $(PLAIN) \
+test: lint $(if $(filter true,$(CI)),services)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN) \
 		--cov --cov-append --cov-report=term:skip-covered --cov-fail-under=95
 
 bench: $(STAMP)
@@ -40,6 +41,9 @@ bench: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest tests -m soak -q
+
+services:
+	sh tools/services.sh
 
 clean:
 	rm -rf $(VENV) .cache results dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,12 +139,10 @@ def cell(value, action, count):
 
 
 @cache
-def make_loop(
-    predict: Any, update: Any, replace: Any, forecaster: Any, announces: bool, informs: bool, values: int
-) -> Any:
+def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs: bool, values: int) -> Any:
     """Compose the loop from a learner's kernels and a forecaster class.
 
-    What a game without events or side information does not need is left out of its loop. `values` is how many values
+    What a game without side information does not need is left out of its loop. `values` is how many values
     of side information the learner tells apart: with any, the tally has a row of actions for all and one for each.
     """
     begin, choose, deliver, release, replace_all = forecaster.kernels(predict, update, replace, values)
@@ -167,6 +165,7 @@ def make_loop(
         game_regret,
         game_params,
         memory,
+        announces,
         event,
         observe,
         law,

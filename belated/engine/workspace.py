@@ -85,9 +85,7 @@ class Workspace:
         self._tables = tables
         width = setting.game.actions if setting.game.feedback == "full" else 1
         informs = setting.game.context_size > 0
-        self._loop = loop.make_loop(
-            *states.kernels(learner), type(setting.forecaster), bool(setting.game.announces), informs, learner.values
-        )
+        self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster), informs, learner.values)
         self._desk = states.records(loop.DESK, 1)
         self._desk["actions"] = learner.actions
         self._pool = states.records(states.state_dtype(learner), ROOM if setting.forecaster.grows else 1)
@@ -104,6 +102,7 @@ class Workspace:
             pointer(game.regret, pointers.REGRET_SIGNATURE),
             game.params(),
             np.zeros(game.memory()),
+            bool(game.announces),
             pointer(game.event, pointers.EVENT_SIGNATURE) if game.announces else 0,
             pointer(pointers.observer(game.observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
         )

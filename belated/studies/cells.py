@@ -170,9 +170,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     if not isinstance(learner, Learner):
         raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
     kernels = {
-        "the loop": loop.make_loop(
-            *states.kernels(learner), type(forecaster), bool(game.announces), game.context_size > 0, learner.values
-        ),
+        "the loop": loop.make_loop(*states.kernels(learner), type(forecaster), game.context_size > 0, learner.values),
         f"{type(game).__name__}.outcome": game.outcome,
         f"{type(game).__name__}.regret": game.regret,
         f"{type(game).__name__}.event": game.event,
