@@ -1,6 +1,7 @@
 # make run    set up, then a first study with a table and a figure
 # make test   set up, then every check (what CI runs)
 # make bench  speed against other packages and a C++ loop, side by side
+# make serve  set up, then the decision service on the file belated.db
 # make soak   the long forms of the tests
 # make services   install what some tests need beside Python (PostgreSQL, chromium); as root, on Debian
 
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.installed
 # The tests that also run without compilation.
 PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py delays.py sampling.py replace.py sizes.py)
 
-.PHONY: run test bench soak lint clean services
+.PHONY: run test bench serve soak lint clean services
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +29,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Twice: compiled, and as plain Python, where coverage sees into the kernels. Compiled code is kept in .cache.
 test: export BELATED_CACHE_DIR := $(CURDIR)/.cache
@@ -39,6 +41,9 @@ test: lint $(if $(filter true,$(CI)),services)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
+serve: $(STAMP)
+	$(BIN)/belated serve
+
 soak: $(STAMP)
 	$(BIN)/python -m pytest tests -m soak -q
 
@@ -46,4 +51,4 @@ services:
 	sh tools/services.sh
 
 clean:
-	rm -rf $(VENV) .cache results dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache results site dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,13 +9,20 @@
 See `protocols.py` for the theory in one page.
 """
 
-from belated import bounds, catalog, delays, errors, games, learners, studies
+from typing import TYPE_CHECKING, Any
+
+from belated import adapters, bounds, catalog, delays, errors, games, learners, studies
+from belated.audit import audit
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.learners import *  # noqa: F403  (a new learner is one file and one line there)
 from belated.protocols import NEVER, Decision, Delays, Game, Learner, PlainLearner
+from belated.replay import replay
+
+if TYPE_CHECKING:
+    from belated.client import Client as Client
 
 __version__ = "0.1.0"
 
@@ -34,6 +41,8 @@ __all__ = [
     "Learner",
     "PlainLearner",
     "Result",
+    "adapters",
+    "audit",
     "bounds",
     "catalog",
     "delays",
@@ -42,5 +51,15 @@ __all__ = [
     "games",
     "learners",
     "play",
+    "replay",
     "studies",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`bl.Client`, whose extra need not be installed."""
+    if name == "Client":
+        from belated.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

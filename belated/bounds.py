@@ -10,7 +10,7 @@ Paper: Joulani, Gyorgy, Szepesvari, "Online learning under delayed feedback", IC
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -272,7 +272,7 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     return float(((1 + slack) * samples + fixed + (peak + 1) * late).min())
 
 
-@cache
+@lru_cache(maxsize=256)
 def _slacks(mean: float, target: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values of eps, and d(r, mu_i) for each; any eps gives a bound, so a grid is on the safe side."""
     slack = np.geomspace(0.01, 5, 4000)
@@ -285,7 +285,7 @@ def _slacks(mean: float, target: float) -> tuple[NDArray[np.float64], NDArray[np
     return slack, _kl(low, mean)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _optimum_missed(n: int) -> float:
     """sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t}) >= expected rounds with the best index below its mean."""
     last, total = min(n, _EXACT), 0.0

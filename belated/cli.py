@@ -14,6 +14,7 @@ import typer
 
 from belated import __version__, catalog
 from belated.errors import BelatedError
+from belated.service import cli as service
 
 app = typer.Typer(
     name="belated", no_args_is_help=True, help="Learning from feedback that comes late.", pretty_exceptions_enable=False
@@ -176,6 +177,101 @@ def play(
             typer.echo(f"drawn to {plot}")
 
 
+@app.command()
+def replay(
+    log: Annotated[Path, typer.Argument(help="Logged decisions: an export of the service, or Parquet, CSV, JSONL.")],
+    forecaster: Annotated[
+        list[str], typer.Option(help='Such as "bold(exp3)"; several may be given.', autocompletion=_names("forecaster"))
+    ],
+    action: Annotated[str | None, typer.Option(help="Column of the action; as in an export if not given.")] = None,
+    probability: Annotated[str | None, typer.Option(help="Column of the probability it was chosen with.")] = None,
+    reward: Annotated[str | None, typer.Option(help="Column of the reward.")] = None,
+    decided: Annotated[str | None, typer.Option(help="Column of the time or round of the decision.")] = None,
+    observed: Annotated[str | None, typer.Option(help="Column of the time or round of the feedback.")] = None,
+    context: Annotated[list[str] | None, typer.Option(help="Columns of side information.")] = None,
+    reward_range: Annotated[tuple[float, float], typer.Option("--range", help="Where rewards lie.")] = (0.0, 1.0),
+    estimator: Annotated[str, typer.Option(help="dr, ips, snips or replay.")] = "dr",
+    runs: Annotated[int, typer.Option(min=1, help="Fresh starts that the log is dealt out to.")] = 10,
+    clock: Annotated[str, typer.Option(help="What delays are counted in: rounds, log.")] = "rounds",
+    clip: Annotated[float | None, typer.Option(min=1, help="The largest weight 1/probability.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write a page with figures into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """What other forecasters would have earned, from logged decisions with recorded probabilities and delays."""
+    from belated.replay import replay as replayed
+    from belated.replay.report import print_replay
+
+    with _plain_errors():
+        found = replayed(
+            log,
+            forecaster,
+            estimator=estimator,
+            runs=runs,
+            clock=clock,
+            clip=clip,
+            seed=seed,
+            action=action,
+            probability=probability,
+            reward=reward,
+            decided=decided,
+            observed=observed,
+            context=context or None,
+            reward_range=reward_range,
+        )
+        page = None if out is None else found.report(out)
+    if as_json:
+        typer.echo(json.dumps(found.data(), indent=2))
+        return
+    print_replay(found)
+    if page is not None:
+        typer.echo(f"the page is {page}")
+
+
+@app.command()
+def audit(
+    log: Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines: a row for each decision, in any order.")],
+    decided: Annotated[str, typer.Option(help="Column: when the decision was made (a time, or a round).")],
+    observed: Annotated[str, typer.Option(help="Column: when its feedback came; empty if it has not.")],
+    action: Annotated[str | None, typer.Option(help="Column: the action.")] = None,
+    reward: Annotated[str | None, typer.Option(help="Column: the reward, or outcome.")] = None,
+    learner: Annotated[
+        str, typer.Option(help="What the theorems are asked about.", autocompletion=_names("learner"))
+    ] = "ucb1",
+    gap: Annotated[float, typer.Option(help="How much worse the other actions are than the best, from 0 to 1.")] = 0.1,
+    as_of: Annotated[str | None, typer.Option(help="When the log was taken; its latest time if not given.")] = None,
+    level: Annotated[float, typer.Option(help="The level of all tests together.")] = 0.01,
+    format: Annotated[str | None, typer.Option(help="csv, parquet or jsonl, where the name does not say.")] = None,
+    unit: Annotated[str | None, typer.Option(help="What numbers are, if not obvious: rounds, s, ms, us, ns.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the page, its figures and data here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """What does delay cost me? From a log of decisions and of when their feedback came.
+
+    Try: belated audit events.parquet --decided decided_at --observed converted_at --out results/audit
+    """
+    from belated.audit import audit as audited
+
+    with _plain_errors():
+        found = audited(
+            log,
+            decided=decided,
+            observed=observed,
+            action=action,
+            reward=reward,
+            learner=learner,
+            gap=gap,
+            as_of=as_of,
+            level=level,
+            format=format,
+            unit=unit,
+        )
+        page = None if out is None else found.page(out)
+    typer.echo(found.to_json() if as_json else found.summary())
+    if page is not None:
+        typer.echo(f"the page is {page}", err=as_json)
+
+
 @app.command("game")
 def show_game(
     game: Annotated[
@@ -259,6 +355,8 @@ def _arguments(thing: Any) -> str:
 def _first_line(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
 
+
+service.mount(app)
 
 # --- where studies run ---
 

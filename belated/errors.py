@@ -10,9 +10,12 @@ BelatedError
 │   └── ClosedTicket               answered or cancelled before
 ├── BadPrediction (RuntimeError)   a learner returned an action outside 0..K-1 or an impossible probability
 ├── InvalidState (ValueError)      bytes that are not a forecaster, damaged, or of another version
-└── CertificateError (RuntimeError)  a run broke one of the paper's identities: a defect, never bad luck
+├── CertificateError (RuntimeError)  a run broke one of the paper's identities: a defect, never bad luck
+└── ServiceError (RuntimeError)    a decision service refused, or could not be reached; with `kind` and `status`
 ```
 """
+
+from __future__ import annotations
 
 
 class BelatedError(Exception):
@@ -53,3 +56,19 @@ class InvalidState(BelatedError, ValueError):
 
 class CertificateError(BelatedError, RuntimeError):
     """A run broke one of the paper's identities."""
+
+
+class ServiceError(BelatedError, RuntimeError):
+    """A decision service refused a request, or could not be reached.
+
+    `kind` is for programs: the service's own word, such as "unknown_ticket", or "unreachable". `status` is the HTTP
+    status; None where there is none of its own.
+    """
+
+    def __init__(self, kind: str, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[ServiceError], tuple[str, str, int | None]]:
+        return type(self), (self.kind, str(self), self.status)

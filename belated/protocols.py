@@ -16,10 +16,10 @@ exceptions or global randomness. One source serves plain Python, the compiled si
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +33,17 @@ Floats = NDArray[np.float64]
 Feedback = Literal["bandit", "full", "symbol"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What `predict` gives: play `action`, and hand in its feedback under `ticket`.
 
-    `probability` is the probability with which the learner chose the action. Under QPM-D it is that of the base's
-    pending query and not a propensity, because a held action is played with probability 1.
+    `action` is a number from 0, or anything at all if the learner has no fixed number of actions (a label, an amount).
+    `probability` is the probability with which the learner chose the action; NaN if the learner does not know. Under
+    QPM-D it is that of the base's pending query and not a propensity, because a held action is played with
+    probability 1.
     """
 
     ticket: int
-    action: int
+    action: Any
     probability: float
 
 
@@ -50,17 +51,20 @@ class Decision:
 class PlainLearner(Protocol):
     """Any object of this shape is a learner. A deterministic one says probability 1.0.
 
+    One that predicts labels or amounts has `actions = None`: its predictions and its feedback are anything. One that
+    draws, but cannot tell with which probability, has `states_probability = False` and says NaN.
+
     Where an estimate needs more from prediction time than the four arguments of `update` and the object keeps that
     only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct.
 
     It may also have `replace(action)`: the action is retired and a new one takes its number (see `Learner.replace`).
     """
 
-    actions: int
+    actions: int | None
 
-    def predict(self, context: Any) -> tuple[int, float]: ...
+    def predict(self, context: Any) -> tuple[Any, float]: ...
 
-    def update(self, context: Any, action: int, probability: float, feedback: Any) -> None: ...
+    def update(self, context: Any, action: Any, probability: float, feedback: Any) -> None: ...
 
 
 class Learner(ABC):
@@ -73,9 +77,6 @@ class Learner(ABC):
       `predictions`; under Direct it lies behind. A schedule such as gamma_t is recomputed from it.
 
     A learner must accept predict after predict: a cancelled round is skipped.
-
-    (A choice among the actions that are eligible right now has its place as another kernel, which a learner may have or
-    not: `predict_among(params, state, context, allowed, draw)`.)
     """
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
@@ -90,6 +91,16 @@ class Learner(ABC):
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None
+    #: Whether a running instance may get one more action. Each field of its state then keeps what it holds, the numbers
+    #: that are new at the end of a longer one are those of a fresh state, and the new action is replaced at once: so
+    #: it takes `replace`, and a layout in which an action's numbers have their place whatever the number of actions.
+    can_grow: ClassVar[bool] = False
+    #: Kernel `predict_among(params, state, context, allowed, draw)`, which a learner may have or not: as `predict`,
+    #: among the actions in the vector `allowed` (int64, rising, at least one).
+    predict_among: ClassVar[Any] = None
+    #: Function `migrate(version, old, state)`, which a learner may have or not: fill the fresh `state` with what the
+    #: record `old` of an earlier version knew. Both are read and written by name in brackets.
+    migrate: ClassVar[Any] = None
     #: How many numbers of side information a prediction takes.
     context_size: int = 0
     #: If the side information is one of a few values and each has a state of its own: how many; else 0.
@@ -123,6 +134,12 @@ class Learner(ABC):
     @abstractmethod
     def layout(self) -> np.dtype[Any]:
         """The state of one instance: a structured dtype, nested arrays welcome. It starts as zeros."""
+
+    def with_actions(self, actions: int) -> Learner | None:
+        """The same but for the number of actions, more or fewer; None if running instances cannot get more."""
+        if not self.can_grow or self.replace is None:
+            return None
+        return dataclasses.replace(self, actions=actions)  # type: ignore[type-var]
 
     def params(self) -> dict[str, Any]:
         """What never changes and all instances share: numbers and arrays by name, read in kernels as `params.name`."""

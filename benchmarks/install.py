@@ -79,6 +79,9 @@ OLDER = Environment(
     },
 )
 
+# What the service is compared with.
+SERVICE = Environment("service", {"optuna": ["optuna==5.0.0"]})
+
 
 def environment_of(peer: str) -> Environment:
     """The environment a peer lives in; raises MissingError where it could not be installed."""

@@ -171,9 +171,9 @@ def figure(value: float | None, kind: Kind, *, target: bool = False) -> str:
     return f"<= {text}" if target else f"{text} slower" if kind is Kind.SLOWER else text
 
 
-def table(lines: list[list[str]]) -> str:
+def table(lines: list[list[str]], header: list[str] = HEADER) -> str:
     """A markdown table, padded so that it reads well as plain text too."""
-    widths = [max(len(line[column]) for line in [HEADER, *lines]) for column in range(len(HEADER))]
+    widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
     rule = ["-" * width for width in widths]
 
     def shape(line: list[str]) -> str:
@@ -181,4 +181,4 @@ def table(lines: list[list[str]]) -> str:
         cells += [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
         return f"| {' | '.join(cells)} |"
 
-    return "\n".join(shape(line) for line in [HEADER, rule, *lines])
+    return "\n".join(shape(line) for line in [header, rule, *lines])

@@ -141,6 +141,52 @@ class StartsAnew(bl.RoundRobin):
         state.predictions = 0
 
 
+@dataclass(frozen=True)
+class Muddles(Wrong):
+    """Says that it can grow, and keeps counts behind sums: where they lie depends on the number of actions."""
+
+    actions: int
+    can_grow = True
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("sums", "f8", (2 * self.actions,))])
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        best = 0
+        for i in range(params.actions):
+            count, most = state.sums[params.actions + i], state.sums[params.actions + best]
+            if count == 0.0 or (most > 0.0 and state.sums[i] / count > state.sums[best] / most):
+                best = i
+        return best, 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.sums[action] += feedback[0]
+        state.sums[params.actions + action] += 1.0
+
+    @staticmethod
+    def replace(params, state, action):
+        state.sums[action] = 0.0
+        state.sums[params.actions + action] = 0.0
+
+
+@dataclass(frozen=True)
+class Loosens(bl.KLUCB):
+    """Has another constant once it has grown."""
+
+    def with_actions(self, actions: int) -> bl.KLUCB:
+        return bl.KLUCB(actions, self.c / 3.0 if actions > 3 else self.c)
+
+
+@dataclass(frozen=True)
+class GrowsTwice(bl.UCB1):
+    """Gets two actions for one."""
+
+    def with_actions(self, actions: int) -> bl.UCB1:
+        return bl.UCB1(2 * actions)
+
+
 class LearnsTooLate(bl.Direct):
     """Learns from feedback for an action that was replaced (in Python)."""
 

@@ -36,11 +36,27 @@ def test_readme_example(number, tmp_path):
         assert "easy" in said and "QPMD(CBP(" in said
 
 
+PAGES = [
+    pytest.param(block, id=f"{page.stem}-{number}")
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", PAGES)
+def test_page(block, tmp_path):
+    run(["-c", block], tmp_path)
+
+
 @pytest.mark.parametrize("study", [*TOML, (ROOT / "examples" / "study.toml").read_text()])
 def test_study(study):
     assert len(Study.parse(study).cells) >= 18
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+# shop.py needs a service: tests/test_client.py runs it.
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - {ROOT / "examples" / "shop.py"})
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.name)
 def test_example(example, tmp_path):
     assert run([str(example)], tmp_path)

@@ -214,6 +214,40 @@ def forgets_what_is_replaced(learner: Learner) -> None:
         demand(after[0] == after[1], f"after replace({action}) it still plays by what it was told of the old action")
 
 
+def grows_as_it_replaces(learner: Learner) -> None:
+    """Where it can grow: it plays on as one that always had the new action, which was replaced just now."""
+    larger = learner.with_actions(learner.actions + 1)
+    if larger is None:
+        return
+    for name in ("context_size", "feedback", "values", "version"):
+        demand(getattr(larger, name) == getattr(learner, name), f"{larger!r} has another {name} than {learner!r}")
+    demand(larger.actions == learner.actions + 1, f"{larger!r} has not one action more than {learner!r}")
+    again = larger.with_actions(learner.actions)
+    demand(again == learner, f"{learner!r} with one action more and one less is {again!r}")
+    game = arena(larger, ROUNDS)
+    whole, small, grown = (Instance(each, key_of(0, 0), 0, plain=True) for each in (larger, learner, larger))
+    told = 0.1 + 0.8 * np.random.default_rng(2).random((ROUNDS, 1))  # no two alike, so that nothing is tied
+    for t in range(100):
+        context = context_of(game, larger, t)
+        action, probability = whole.predict(context)
+        whole.update(context, action, probability, told[t])
+        small.predict(context)
+        if action < learner.actions:
+            small.update(context, action, probability, told[t])
+    whole.replace(learner.actions)
+    grown.grow_from(0, small.state.tobytes(), small.state.dtype)
+    demand(grown.predictions == 100, "a new action changes the count of predictions")
+    for t in range(100, ROUNDS):
+        context = context_of(game, larger, t)
+        one, two = grown.predict(context), whole.predict(context)
+        demand(
+            one[0] == two[0] and abs(one[1] - two[1]) < 1e-9,
+            f"with a new action it plays {one} in prediction {t + 1}; had it always been there, and replaced: {two}",
+        )
+        grown.update(context, *one, told[t])
+        whole.update(context, *two, told[t])
+
+
 def saved_continues(learner: Learner) -> None:
     """A forecaster saved in the middle of things and restored continues identically."""
     if catalog.LEARNERS.get(type(learner).__name__.lower()) is not type(learner):
@@ -288,6 +322,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     bold_interleaves,
     compiled_is_python,
     forgets_what_is_replaced,
+    grows_as_it_replaces,
     saved_continues,
     is_refused_where_it_must,
     bound_is_a_bound,

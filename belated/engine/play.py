@@ -150,6 +150,10 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             raise InvalidArgument(
                 f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} gives {game.context_size}"
             )
+    if forecaster.actions is None:
+        raise Unsupported(
+            f"{forecaster!r} predicts anything, a game takes one of its {game.actions} actions: use predict and update"
+        )
     if forecaster.actions != game.actions:
         raise InvalidArgument(f"{forecaster!r} has {forecaster.actions} actions, {game!r} has {game.actions}")
     if game.announces:

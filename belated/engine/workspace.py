@@ -189,7 +189,7 @@ class Workspace:
             given = self._buffers[1].tolist()
             limits = f"[0, {setting.game.largest:g}]"
             raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits}, {given}, {where}")
-        action, top = int(desk["action"]), setting.forecaster.actions - 1
+        action, top = int(desk["action"]), setting.game.actions - 1
         if reason == loop.BAD_EVENT:
             raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
         if not 0 <= action <= top:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -31,13 +32,17 @@ from belated.protocols import Decision, Learner, PlainLearner
 
 #: Probabilities may pass 1 by rounding.
 MOST = 1.0 + 1e-9
+#: What NaN comes as.
+FLOATS = (float, np.floating)
+#: `Decision(*fields)`, in half the time.
+_decision: Callable[[tuple[int, Any, float]], Decision] = partial(tuple.__new__, Decision)
 
 
 @dataclass(slots=True)
 class Pending:
     """An open ticket: all that an update needs from prediction time."""
 
-    action: int
+    action: Any
     probability: float
     context: Any
     instance: int
@@ -62,9 +67,12 @@ class Kernels(NamedTuple):
 class Forecaster(ABC):
     """Plays under delay: `predict` gives a decision with a ticket, `update` takes feedback in any order.
 
-    `learner` is a spec (`bl.UCB1(actions=3)`) or a function without arguments that makes a plain learner. All methods
-    may be called from several threads. `seed` decides what randomised learners draw; without one a fresh seed is
-    taken and kept in `.seed`.
+    `learner` is a spec (`bl.UCB1(actions=3)`) or a function without arguments that makes a plain learner. A function
+    that has `numbered = True` is given a number instead, another one for each learner it makes: 0 for the first, and
+    in BOLD's other instances, and in other replications of `play`, what they can draw differently by.
+
+    All methods may be called from several threads. `seed` decides what learners that are specs draw; without one a
+    fresh seed is taken and kept in `.seed`.
     """
 
     #: Its bound in a few words, as the catalog shows it.
@@ -72,12 +80,18 @@ class Forecaster(ABC):
     #: Whether a prediction may need one more instance.
     grows: ClassVar[bool] = False
 
-    def __init__(self, learner: Learner | Callable[[], PlainLearner], *, seed: int | None = None) -> None:
+    #: How many actions there are; None if the learner predicts anything, such as labels.
+    actions: int | None
+    #: Whether decisions say with which probability they were made; else they say NaN.
+    states_probability: bool
+
+    def __init__(self, learner: Learner | Callable[..., PlainLearner], *, seed: int | None = None) -> None:
         forgotten = isinstance(learner, type) and issubclass(learner, Learner)
         if forgotten or not (isinstance(learner, Learner) or callable(learner)):
             wanted = "a spec such as UCB1(actions=3), or a function without arguments that makes a plain learner"
             raise InvalidArgument(f"learner must be {wanted}, got {learner!r}")
         self.learner = learner
+        self._spec = learner if isinstance(learner, Learner) else None
         self.seed = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         self._lock = threading.RLock()
         self._pending: dict[int, Pending] = {}
@@ -87,8 +101,10 @@ class Forecaster(ABC):
         self._replication = 0
         self._key = key_of(self.seed, 0)
         self._instances: list[Any] = []
-        self.actions = self._new_instance().actions
-        self._check_learner(self._instances[0])
+        first = self._new_instance()
+        self.actions = first.actions
+        self.states_probability = bool(getattr(first, "states_probability", True))
+        self._check_learner(first)
 
     # --- what people call ---
 
@@ -97,11 +113,13 @@ class Forecaster(ABC):
         with self._lock:
             known = self._check_context(context)
             instance, action, probability = self._choose(known)
-            self._peak = max(self._peak, len(self._pending))
-            self._issued += 1
-            number = getattr(self._instances[instance], "predictions", 0)
-            self._pending[self._issued] = Pending(action, probability, known, instance, number)
-            return Decision(ticket=self._issued, action=action, probability=probability)
+            pending = self._pending
+            if len(pending) > self._peak:
+                self._peak = len(pending)
+            ticket = self._issued = self._issued + 1
+            number = 0 if self._spec is None else self._instances[instance].predictions
+            pending[ticket] = Pending(action, probability, known, instance, number)
+            return _decision((ticket, action, probability))
 
     def update(self, ticket: int, feedback: Any) -> None:
         """Learn from the feedback of one ticket: a reward, with full information the rewards of all actions, or in
@@ -110,21 +128,20 @@ class Forecaster(ABC):
         If the ticket's action was replaced since, nothing is learned: the feedback is counted in `dropped`.
         """
         with self._lock:
-            number, pending = self._open(ticket)
+            pending = self._open(ticket)
             known = self._check_feedback(feedback, pending.action)
             if pending.stale:
                 self._release(pending)
                 self._dropped += 1
             else:
                 self._deliver(pending, known)
-            del self._pending[number]
+            del self._pending[ticket]
 
     def cancel(self, ticket: int) -> None:
         """End a ticket without feedback: nothing is learned, and its instance is free again."""
         with self._lock:
-            number, pending = self._open(ticket)
-            self._release(pending)
-            del self._pending[number]
+            self._release(self._open(ticket))
+            del self._pending[ticket]
 
     def replace(self, action: int) -> None:
         """An action is retired and a new one takes its number, unknown in every instance.
@@ -132,8 +149,8 @@ class Forecaster(ABC):
         Feedback for its open tickets is dropped when it comes. Not every learner can do it.
         """
         with self._lock:
-            number = require.integer("action", action, low=0, high=self.actions - 1)
             self.check_replace()
+            number = require.integer("action", action, low=0, high=(self.actions or 0) - 1)
             with ExitStack() as kept:
                 for learner in self._instances:
                     kept.enter_context(_untouched(learner))
@@ -177,11 +194,11 @@ class Forecaster(ABC):
 
     def to_bytes(self) -> bytes:
         """The whole forecaster, open tickets included; `bl.from_bytes` gives one that continues identically."""
-        if not isinstance(self.learner, Learner):
+        if self._spec is None:
             raise Unsupported(f"{self!r} cannot be saved: only learners that are specs have a state of known layout")
         with self._lock:
             name, stream = type(self).__name__.lower(), (self.seed, self._replication)
-            return saving.pack(name, self.learner, stream, self._arrays())
+            return saving.pack(name, self._spec, stream, self._arrays())
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -192,7 +209,7 @@ class Forecaster(ABC):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        name = repr(self.learner) if isinstance(self.learner, Learner) else _name_of(self.learner)
+        name = _name_of(self.learner) if self._spec is None else repr(self._spec)
         return f"{type(self).__name__}({name})"
 
     # --- what a forecaster decides ---
@@ -218,23 +235,36 @@ class Forecaster(ABC):
 
     def check_replace(self) -> None:
         """Raise Unsupported if actions cannot be replaced."""
-        learner = self.learner if isinstance(self.learner, Learner) else self._instances[0]
-        if not callable(getattr(learner, "replace", None)):
+        learner = self._spec or self._instances[0]
+        if self.actions is None or not callable(getattr(learner, "replace", None)):
             raise Unsupported(f"{self!r} cannot replace an action: {type(learner).__name__} has no replace")
-        if isinstance(learner, Learner) and learner.feedback == "full":
+        if self._spec is not None and self._spec.feedback == "full":
             raise Unsupported(
                 f"{self!r} cannot replace an action: under full information every late feedback tells of the old one"
+            )
+
+    def check_grow(self) -> None:
+        """Raise Unsupported if no action can be added."""
+        if self._spec is None or self._spec.with_actions((self.actions or 0) + 1) is None:
+            name = type(self._spec or self._instances[0]).__name__
+            raise Unsupported(f"{self!r} cannot get one more action: {name} has no way to go on with an unknown one")
+        if self._spec.feedback == "full":
+            raise Unsupported(
+                f"{self!r} cannot get one more action: open decisions have feedback for the old ones only"
             )
 
     # --- what they share ---
 
     def _new_instance(self) -> Any:
         number = len(self._instances)
-        if isinstance(self.learner, Learner):
+        make: Any = self.learner
+        if self._spec is not None:
             first = self._instances[0] if self._instances else None
-            self._instances.append(Instance(self.learner, self._key, number, first))
+            self._instances.append(Instance(self._spec, self._key, number, first))
+        elif getattr(make, "numbered", False):
+            self._instances.append(self._check_made(make((self._replication << 20) + number)))
         else:
-            self._instances.append(self._check_made(self.learner()))
+            self._instances.append(self._check_made(make()))
         return self._instances[-1]
 
     def _check_made(self, made: Any) -> PlainLearner:
@@ -244,7 +274,8 @@ class Forecaster(ABC):
                 "the function given as learner must return an object with actions, predict(context) and "
                 f"update(context, action, probability, feedback), got {made!r}"
             )
-        require.integer("actions of the learner", made.actions, low=1)
+        if made.actions is not None:
+            require.integer("actions of the learner", made.actions, low=1)
         if any(made is other for other in self._instances):
             raise InvalidArgument(
                 f"the function given as learner must return a new object each time, got {made!r} again"
@@ -256,32 +287,32 @@ class Forecaster(ABC):
     def _ask(self, number: int, context: Any) -> tuple[int, float]:
         """Let an instance predict, and check what it says; a bad prediction leaves its state as it was."""
         learner = self._instances[number]
+        if self._spec is None:
+            return check_prediction(self, learner.predict(context))
         with _untouched(learner):
-            return self._check_prediction(learner.predict(context))
+            return check_prediction(self, learner.predict(context))
 
-    def _check_prediction(self, said: Any) -> tuple[int, float]:
-        return check_prediction(self, said)
-
-    def _open(self, ticket: Any) -> tuple[int, Pending]:
+    def _open(self, ticket: Any) -> Pending:
+        if type(ticket) is int and ticket in self._pending:
+            return self._pending[ticket]
         try:
             number = require.integer("a ticket", ticket)
         except InvalidArgument as error:
             raise UnknownTicket(str(error)) from None
-        found = self._pending.get(number)
-        if found is not None:
-            return number, found
+        if number in self._pending:
+            return self._pending[number]
         if 1 <= number <= self._issued:
             raise ClosedTicket(f"ticket {number} was answered or cancelled before")
         raise UnknownTicket(f"ticket {number} was never given out: tickets so far are 1..{self._issued}")
 
     def _check_context(self, context: Any) -> Any:
-        if not isinstance(self.learner, Learner):
+        if self._spec is None:
             return context
-        size = self.learner.context_size
+        size = self._spec.context_size
         if context is None and size == 0:
             return None
         if size == 0:
-            raise InvalidArgument(f"{self.learner!r} takes no context, got {context!r}")
+            raise InvalidArgument(f"{self._spec!r} takes no context, got {context!r}")
         try:
             vector = np.array(context, dtype=np.float64)
         except (TypeError, ValueError):
@@ -291,17 +322,17 @@ class Forecaster(ABC):
         if vector.shape != (size,) or not np.isfinite(vector).all():
             wanted = "one finite number" if size == 1 else f"{size} finite numbers"
             raise InvalidArgument(f"context must be {wanted}, got {context!r}")
-        self.learner.check_context(vector)
+        self._spec.check_context(vector)
         return vector
 
     def _check_feedback(self, feedback: Any, action: int) -> Any:
-        if feedback is None or (isinstance(feedback, float | np.floating) and math.isnan(feedback)):
+        if feedback is None or (isinstance(feedback, FLOATS) and math.isnan(feedback)):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
-        if not isinstance(self.learner, Learner):
+        if self._spec is None:
             return feedback
-        if self.learner.feedback == "symbol":
-            return _encoded(self.learner, action, feedback)
-        size = self.actions if self.learner.feedback == "full" else 1
+        if self._spec.feedback == "symbol":
+            return _encoded(self._spec, action, feedback)
+        size = self._spec.actions if self._spec.feedback == "full" else 1
         try:
             given = np.asarray(feedback)
             if given.dtype.kind not in "biuf":
@@ -311,7 +342,7 @@ class Forecaster(ABC):
             raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}") from None
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
-        if self.learner.feedback == "any" and vector.shape == (self.actions,):
+        if self._spec.feedback == "any" and vector.shape == (self._spec.actions,):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
             raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}")
@@ -324,7 +355,7 @@ class Forecaster(ABC):
     def _arrays(self) -> dict[str, Any]:
         """Everything that is not in the spec, as arrays by name."""
         tickets = list(self._pending.items())
-        width = self.learner.context_size if isinstance(self.learner, Learner) else 0
+        width = 0 if self._spec is None else self._spec.context_size
         contexts = np.array([p.context for _, p in tickets] if width else np.zeros((len(tickets), 0)), dtype="f8")
         return {
             "counters": np.array([self._issued, self._peak], dtype="i8"),
@@ -353,21 +384,29 @@ class Forecaster(ABC):
             self._new_instance()
         for instance, state in zip(self._instances, arrays["states"], strict=True):
             instance.state[0] = state
-        if any(not 0 <= p.action < self.actions or p.instance >= self.instances for p in self._pending.values()):
+        if any(not 0 <= p.action < (self.actions or 0) or p.instance >= self.instances for p in self._pending.values()):
             raise InvalidState("the saved tickets do not fit the saved learner")
 
 
-def check_prediction(forecaster: Forecaster, said: Any) -> tuple[int, float]:
+def check_prediction(forecaster: Forecaster, said: Any) -> tuple[Any, float]:
     """What a learner said, if it is an action and a probability."""
+    actions = forecaster.actions
     try:
-        action, probability = operator.index(said[0]), float(said[1])
-    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
+        action, probability = said
+        probability = float(probability)
+        if actions is not None:
+            action = operator.index(action)
+    except (TypeError, ValueError, OverflowError):
         raise BadPrediction(f"{forecaster!r}: predict must return (action, probability), got {said!r}") from None
-    if not 0 <= action < forecaster.actions:
-        raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{forecaster.actions - 1}")
+    if actions is not None and not 0 <= action < actions:
+        raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{actions - 1}")
+    if 0.0 < probability <= 1.0:
+        return action, probability
+    if not forecaster.states_probability:
+        return action, math.nan
     if not 0.0 < probability <= MOST:
         raise BadPrediction(f"{forecaster!r}: the learner gave probability {probability}, outside (0, 1]")
-    return action, min(probability, 1.0)
+    return action, 1.0
 
 
 @contextmanager

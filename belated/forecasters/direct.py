@@ -8,7 +8,6 @@ from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster, Kernels, Pending
 from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
-from belated.protocols import Learner
 
 
 class Direct(Forecaster):
@@ -30,7 +29,7 @@ class Direct(Forecaster):
 
     def _check_learner(self, learner: Any) -> None:
         if not getattr(learner, "tolerates_delay", True):
-            name = type(self.learner if isinstance(self.learner, Learner) else learner).__name__
+            name = type(self._spec or learner).__name__
             raise Unsupported(
                 f"Direct cannot play {name}: its update needs what it keeps for its last prediction only; use BOLD"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from belated.errors import BadPrediction, InvalidArgument
 from belated.kernels import states
-from belated.kernels.compile import compiled_for, kernel, routine
+from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
 from belated.kernels.random import learner_draw
 from belated.protocols import NEEDED, Learner
@@ -78,6 +79,19 @@ def _steps(predict: Any, update: Any, replace: Any) -> tuple[Any, Any, Any]:
     return kernel(ask_at), kernel(tell_at), kernel(replace_at)
 
 
+@cache
+def _step_among(predict_among: Any) -> Any:
+    """The same for a choice among some actions."""
+
+    def among_at(params, pool, context, allowed, instance, k0, k1):
+        state = pool[0]
+        state.predictions += 1
+        draw = learner_draw(k0, k1, state.predictions, instance)
+        return predict_among(params[0], state, context, allowed, draw)
+
+    return kernel(among_at)
+
+
 def supply(learner: Learner, params: Any, state: Any, times: int) -> None:
     """Give a state what it needs to predict; `times` says how often this prediction has asked by now."""
     if type(learner).supply is Learner.supply:
@@ -109,28 +123,57 @@ class Instance:
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
         self._ask, self._tell, self._replace = _steps(*states.kernels(learner))
+        self._among = None if learner.predict_among is None else _step_among(kernel(learner.predict_among))
         if plain:
             self._blank, self._params = self._blank.view(states.PlainRecords), self._params.view(states.PlainRecords)
             self._ask, self._tell, self._replace = (as_plain(step) for step in (self._ask, self._tell, self._replace))
+            self._among = as_plain(self._among)
         self.state = self._blank.copy()
+        self._bytes: memoryview = self.state.view(np.ndarray).view(np.uint8).data
         self._key = key
         self._number = number
 
-    def become(self, number: int, state: bytes | None = None) -> None:
-        """Take another place in the pool, with the state in these bytes; without them with a fresh one."""
+    def blank(self) -> bytes:
+        """The bytes of a fresh state; they are the same at every place in the pool."""
+        return self._blank.tobytes()
+
+    def become(self, number: int, state: bytes) -> None:
+        """Take another place in the pool, with the state in these bytes."""
         self._number = number
-        if state is None:
-            self.state[:] = self._blank
-        else:
-            self.state.view(np.ndarray).view(np.uint8)[:] = np.frombuffer(state, np.uint8)
+        self._bytes[:] = state
+
+    def grow_from(self, number: int, state: bytes, before: np.dtype[Any]) -> None:
+        """Take the place and the state of one that had an action less; nothing is known of the new action.
+
+        Only for learners that can grow; `before` is what the bytes are.
+        """
+        self.become(number, self.blank())
+        states.widen(np.frombuffer(state, before), np.asarray(self.state))
+        self.replace(self.actions - 1)
+
+    def _calls(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """What Python calls, with arguments such as it will be given."""
+        size = self.actions if self.learner.feedback == "full" else 1
+        given = (self._params, self.state)
+        context = np.zeros(self.learner.context_size)
+        calls: list[Any] = [
+            (self._ask, (*given, context, 0, *self._key)),
+            (self._tell, (*given, context, 1, 0, 1.0, np.zeros(size))),
+        ]
+        if self._among is not None:
+            calls.append((self._among, (*given, context, np.zeros(1, np.int64), 0, *self._key)))
+        if self._replace is not None:
+            calls.append((self._replace, (*given, 0)))
+        return calls
 
     def compiled(self) -> bool:
-        """Whether it can predict and learn without compiling anything first."""
-        size = self.actions if self.learner.feedback == "full" else 1
-        context = np.zeros(self.learner.context_size)
-        ask = (self._params, self.state, context, self._number, *self._key)
-        tell = (self._params, self.state, context, 1, 0, 1.0, np.zeros(size))
-        return compiled_for(self._ask, ask) and compiled_for(self._tell, tell)
+        """Whether it can work without compiling anything first."""
+        return all(compiled_for(*call) for call in self._calls())
+
+    def compile(self) -> None:
+        """Compile, or load from the cache, all that it will need."""
+        for call in self._calls():
+            compile_for(*call)
 
     @property
     def predictions(self) -> int:
@@ -146,6 +189,13 @@ class Instance:
             times += 1
             supply(self.learner, self._params, self.state[0], times)
             action, probability = self._ask(*given)
+        return int(action), float(probability)
+
+    def predict_among(self, context: Any, allowed: Sequence[int]) -> tuple[int, float]:
+        """Choose among some actions, whose numbers rise; only for learners that have the kernel."""
+        numbers = np.array(allowed, dtype=np.int64)
+        given = (self._params, self.state, self._vector(context), numbers, self._number, *self._key)
+        action, probability = self._among(*given)  # type: ignore[misc]
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import MOST, Forecaster, Kernels, Pending
+from belated.forecasters.base import MOST, Forecaster, Kernels, Pending, check_prediction
 from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 from belated.kernels.values import value_of
-from belated.protocols import Learner
 
 
 class QPMD(Forecaster):
@@ -40,6 +39,7 @@ class QPMD(Forecaster):
     """
 
     guarantee = "R_base(n) + sum_i gap_i E G*_i, i.i.d. rewards"
+    actions: int
 
     def __init__(self, learner: Any, *, seed: int | None = None) -> None:
         super().__init__(learner, seed=seed)
@@ -70,15 +70,25 @@ class QPMD(Forecaster):
         return list(self._asked)
 
     def _check_learner(self, learner: Any) -> None:
-        if isinstance(self.learner, Learner) and self.learner.context_size and not self.learner.values:
+        if learner.actions is None:
             raise Unsupported(
-                f"QPM-D cannot play {self.learner!r}: it has no queue for each of endlessly many contexts; "
+                f"QPM-D cannot play {type(learner).__name__}: it has no queue for each of endlessly many predictions; "
+                "use Direct or BOLD"
+            )
+        if self._spec is not None and self._spec.context_size and not self._spec.values:
+            raise Unsupported(
+                f"QPM-D cannot play {self._spec!r}: it has no queue for each of endlessly many contexts; "
                 "PerContext takes a finite number of them"
             )
 
     def check_replace(self) -> None:
         raise Unsupported(
             f"{self!r} cannot replace an action: it holds one and keeps queues of feedback; use Direct or BOLD"
+        )
+
+    def check_grow(self) -> None:
+        raise Unsupported(
+            f"{self!r} cannot get one more action: it holds one and keeps queues of feedback; use Direct or BOLD"
         )
 
     def _check_context(self, context: Any) -> Any:
@@ -107,7 +117,7 @@ class QPMD(Forecaster):
                     learner.update(context, *held, queue[0])
                     consumed.append((held[0], queue.popleft()))
                     self._held[value] = None
-                held = self._hold(value, self._check_prediction(learner.predict(context)))
+                held = self._hold(value, check_prediction(self, learner.predict(context)))
         except Exception:
             if state is not None:
                 learner.state[:] = state

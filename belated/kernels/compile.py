@@ -107,12 +107,22 @@ def compiled_for(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether a call with such arguments needs no compilation: the code is in memory, or in the cache on disk."""
     if not COMPILED:
         return True
-    signature = tuple(dispatcher.typeof_pyval(argument) for argument in arguments)
+    signature = _signature(dispatcher, arguments)
     if signature in dispatcher.overloads:
         return True
     cache = dispatcher._cache
     file = cache._file(signature, dispatcher.targetctx.codegen()) if isinstance(cache, DiskCache) else None
     return file is not None and file.exists()
+
+
+def compile_for(dispatcher: Any, arguments: tuple[Any, ...]) -> None:
+    """Make a call with such arguments ready."""
+    if COMPILED:
+        dispatcher.compile(_signature(dispatcher, arguments))
+
+
+def _signature(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dispatcher.typeof_pyval(argument) for argument in arguments)
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:

@@ -76,6 +76,17 @@ def blank(learner: Learner) -> Records:
     return pool
 
 
+def widen(old: Records, fresh: Records) -> None:
+    """Copy states into fresh ones whose fields may be longer: all keeps its place, what is behind it stays fresh."""
+    for name in old.dtype.names or ():
+        known = old[name]
+        room = fresh[name][tuple(slice(size) for size in known.shape)]
+        if known.dtype.names:
+            widen(known, room)
+        else:
+            room[...] = known
+
+
 def params(learner: Learner) -> Records:
     """The learner's constants as one record."""
     values = {name: np.asarray(value) for name, value in learner.params().items()}

@@ -25,3 +25,22 @@ def largest_index(index, predicted):
         if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i
     return chosen
+
+
+@kernel
+def largest_among(index, predicted, allowed):
+    """The same among some actions.
+
+    >>> import numpy as np
+    >>> int(largest_among(np.array([0.5, 0.7, 0.7]), np.array([0, 4, 3]), np.array([0, 1])))
+    1
+    """
+    best = index[allowed[0]]
+    for i in allowed:
+        best = max(best, index[i])
+    floor = best - MARGIN
+    chosen = -1
+    for i in allowed:
+        if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
+            chosen = i
+    return chosen

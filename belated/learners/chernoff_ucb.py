@@ -36,6 +36,7 @@ class ChernoffUCB(Learner):
     """
 
     guarantee = "none proved"
+    can_grow = True
     actions: int
     clock: Literal["round", "age"] = "round"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.random import uniform
-from belated.kernels.ties import largest_index
+from belated.kernels.ties import largest_among, largest_index
 from belated.protocols import Learner
 
 
@@ -27,6 +27,7 @@ class EpsilonGreedy(Learner):
     """
 
     guarantee = "none: epsilon is constant"
+    can_grow = True
     actions: int
     epsilon: float = 0.1
 
@@ -51,6 +52,19 @@ class EpsilonGreedy(Learner):
         action = greedy
         if uniform(draw, 0) < params.epsilon:
             action = int(uniform(draw, 1) * count)
+        probability = params.epsilon / count
+        if action == greedy:
+            probability += 1.0 - params.epsilon
+        state.predicted[action] += 1
+        return action, probability
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        count = len(allowed)
+        greedy = largest_among(state.mean, state.predicted, allowed)
+        action = greedy
+        if uniform(draw, 0) < params.epsilon:
+            action = allowed[int(uniform(draw, 1) * count)]
         probability = params.epsilon / count
         if action == greedy:
             probability += 1.0 - params.epsilon

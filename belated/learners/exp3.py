@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import bounds, require
 from belated.kernels.random import uniform
-from belated.kernels.simplex import exponential_weights, pick
+from belated.kernels.simplex import exp_minus, exponential_weights, pick
 from belated.protocols import Learner
 
 
@@ -43,6 +43,22 @@ class Exp3(Learner):
         count = float(len(state.loss))
         rate = math.sqrt(math.log(count) / (count * float(state.predictions)))
         total = exponential_weights(state.loss, rate, state.weight)
+        action = pick(state.weight, total, uniform(draw, 0))
+        return action, state.weight[action] / total
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        count = float(len(state.loss))
+        rate = math.sqrt(math.log(count) / (count * float(state.predictions)))
+        least = math.inf
+        for i in range(len(state.loss)):
+            state.weight[i] = 0.0
+        for i in allowed:
+            least = min(least, state.loss[i])
+        total = 0.0
+        for i in allowed:
+            state.weight[i] = exp_minus(rate * (state.loss[i] - least))
+            total += state.weight[i]
         action = pick(state.weight, total, uniform(draw, 0))
         return action, state.weight[action] / total
 

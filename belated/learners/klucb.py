@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import bounds, require
 from belated.kernels.kl import kl, kl_upper
-from belated.kernels.ties import MARGIN
+from belated.kernels.ties import MARGIN, largest_among
 from belated.protocols import Floats, Learner
 
 #: How far ahead of its time an upper bound is computed, and what covers its rounding.
@@ -40,6 +40,7 @@ class KLUCB(Learner):
     """
 
     guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
+    can_grow = True
     actions: int
     c: float = 3.0
 
@@ -90,6 +91,17 @@ class KLUCB(Learner):
             state.leader = chosen
         predicted[chosen] += 1
         return chosen, 1.0
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        log_t = math.log(float(state.predictions))
+        level = log_t + params.c * math.log(max(log_t, 1.0))
+        for i in allowed:
+            seen = state.seen[i]
+            state.index[i] = kl_upper(state.mean[i], level / seen, state.index[i]) if seen > 0 else math.inf
+        action = largest_among(state.index, state.predicted, allowed)
+        state.predicted[action] += 1
+        return action, 1.0
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):

@@ -35,6 +35,7 @@ class LinUCB(Learner):
     """
 
     guarantee = "none claimed for this width"
+    can_grow = True
     actions: int
     features: int
     width: float = field(default=1.0, kw_only=True)

@@ -37,6 +37,7 @@ class LinearThompson(Learner):
     """
 
     guarantee = "none claimed for this scale"
+    can_grow = True
     actions: int
     features: int
     scale: float = field(default=0.5, kw_only=True)

@@ -90,6 +90,10 @@ class PerContext(Learner):
         if not (0 <= context[0] < self.contexts and context[0] == int(context[0])):
             raise InvalidArgument(f"context must be one of 0..{self.contexts - 1}, got {context[0]:g}")
 
+    def with_actions(self, actions: int) -> PerContext | None:
+        learner = self.learner.with_actions(actions)
+        return None if learner is None else PerContext(learner, self.contexts)
+
     def layout(self) -> np.dtype[Any]:
         return np.dtype([("last", "i8"), ("copies", states.state_dtype(self.learner), (self.contexts,))], align=True)
 

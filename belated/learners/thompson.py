@@ -30,6 +30,7 @@ class ThompsonBernoulli(Learner):
     """
 
     guarantee = "none with explicit constants"
+    can_grow = True
     actions: int
 
     def __post_init__(self) -> None:
@@ -45,6 +46,25 @@ class ThompsonBernoulli(Learner):
         best = -1.0
         second = -1.0
         for i in range(len(state.total)):
+            value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
+            if value > best:
+                second = best
+                best = value
+                action = i
+            elif value > second:
+                second = value
+        if second <= 0.0:
+            return action, 1.0
+        probability = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
+        return action, min(max(probability, 1e-300), 1.0)
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        index = 0
+        action = allowed[0]
+        best = -1.0
+        second = -1.0
+        for i in allowed:
             value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
             if value > best:
                 second = best

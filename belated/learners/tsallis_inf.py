@@ -27,6 +27,7 @@ class TsallisINF(Exp3):
     """
 
     guarantee = "4 sqrt(n K) + 1, any adversary"
+    predict_among = None  # type: ignore[assignment]
 
     @staticmethod
     def predict(params, state, context, draw):

@@ -29,6 +29,7 @@ class UCB1(Learner):
     """
 
     guarantee = "sum_i 8 ln n / gap_i + (1 + pi^2/3) gap_i, i.i.d. rewards"
+    can_grow = True
     actions: int
 
     def __post_init__(self) -> None:
@@ -48,6 +49,20 @@ class UCB1(Learner):
     def predict(params, state, context, draw):
         width = width_now(state)
         action = widest(state.mean, state.radius, state.predicted, width)
+        state.predicted[action] += 1
+        return action, 1.0
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        width = width_now(state)
+        best = -math.inf
+        for i in allowed:
+            best = max(best, state.mean[i] + width * state.radius[i])
+        action = -1
+        for i in allowed:
+            tied = state.mean[i] + width * state.radius[i] >= best - MARGIN
+            if tied and (action < 0 or state.predicted[i] < state.predicted[action]):
+                action = i
         state.predicted[action] += 1
         return action, 1.0
 

@@ -22,6 +22,7 @@ class Uniform(Learner):
     """
 
     guarantee = "none: it learns nothing"
+    can_grow = True
     actions: int
     feedback = "any"
 

@@ -30,6 +30,11 @@ TONES = {
     "unclear": "doubt",
     "fails": "bad",
     "shown": "told",
+    "bound": "good",
+    "doubtful": "doubt",
+    "no sign": "good",
+    "depends slightly": "doubt",
+    "depends": "bad",
 }
 #: From bad to good: what many verdicts come to together.
 ORDER = ("fails", "unclear", "holds", "matches", "holds, uninformative", "vacuous", "no bound", "shown")

@@ -1,0 +1,83 @@
+"""How long feedback takes: counts of delays for each action and class of outcome, and the curves they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from belated.audit.log import Log, collect
+from belated.audit.survival import Curve, Whole
+
+#: With no more different delays, times groups, than that, each is counted by itself; else on a grid.
+EXACT = 1 << 21
+#: The grid has so many cells from each power of two to the next.
+FINE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Delays:
+    """Counts by delay, action and class of outcome; feedback without a known outcome has the class after the last.
+
+    Arrays are delays x actions x classes, except `censored`, which is delays x actions: what has not come has no class.
+    """
+
+    at: Whole  #: rising delays; on a grid the longest of each cell
+    came: Whole
+    censored: Whole  #: by how long they were seen to wait
+    limits: Whole  #: of what came, by the longest delay that could have been seen
+    grid: float  #: the relative width of a cell; 0 if delays are exact
+
+    def curve(self, action: int | None = None) -> Curve:
+        """Kaplan-Meier, in all or of one action."""
+        which = slice(None) if action is None else slice(action, action + 1)
+        came = self.came[:, which].sum(axis=(1, 2))
+        return Curve(self.at, came, self.censored[:, which].sum(axis=1))
+
+
+def measure(log: Log) -> Delays:
+    """Two passes over the log: together they would be quicker, and hold much of it in memory."""
+    d, o = pl.col("d"), pl.col("o")
+    columns = log.frame.collect_schema()
+    actions, classes = max(1, len(log.actions)), len(log.classes) + 1
+    group = pl.lit(0, pl.Int64)
+    if log.actions:
+        group = group + pl.col("a")
+    if "y" in columns:
+        group = group * classes + pl.col("y").fill_null(classes - 1)
+    groups = actions * classes
+    grid = min(log.longest + 1, 2 * log.decisions) * groups > EXACT or log.longest * groups > 1 << 61
+    beyond = _cell(pl.lit(log.longest), grid) + 1  # how much longer than the longest delay was watched does not matter
+    waits, limits = _cell(o - d, grid), pl.min_horizontal(_cell(log.as_of - d, grid), beyond)
+    # of what has not come, the class is not known, and limits have a bit more: whether it came
+    queries = [
+        log.frame.filter(o.is_not_null()).group_by(key=waits * groups + group).len(),
+        log.frame.group_by(key=(limits * groups + group) * 2 + o.is_not_null()).len(),
+    ]
+    ended, seen = ((found["key"].to_numpy(), found["len"].to_numpy()) for found in map(collect, queries))
+    cells = np.unique(np.concatenate([ended[0] // groups, seen[0] // (2 * groups)]))
+
+    def table(keys: Whole, counts: Whole) -> Whole:
+        filled = np.zeros((len(cells), groups), np.int64)
+        np.add.at(filled, (np.searchsorted(cells, keys // groups), keys % groups), counts)
+        return filled.reshape(len(cells), actions, classes)
+
+    came = seen[0] % 2 == 1
+    return Delays(
+        _longest(cells) if grid else cells,
+        table(*ended),
+        table(seen[0][~came] // 2, seen[1][~came]).sum(axis=2),
+        table(seen[0][came] // 2, seen[1][came]),
+        2.0 ** (1 / FINE) - 1 if grid else 0.0,
+    )
+
+
+def _cell(delay: pl.Expr, grid: bool) -> pl.Expr:
+    """The number of the delay's cell; without a grid, the delay itself."""
+    return ((delay + 1).log(2) * FINE).cast(pl.Int64) if grid else delay
+
+
+def _longest(cells: Whole) -> Whole:
+    """The longest delay in a cell of the grid."""
+    return np.asarray(np.ceil(2.0 ** ((cells + 1) / FINE)) - 2, np.int64)

@@ -1,0 +1,343 @@
+"""The page of an audit."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from belated.audit.report import QUANTILES, SPANS, Audit, said, thinned
+from belated.audit.survival import Curve
+from belated.studies import figures
+from belated.studies.page import Block, Drawing, Finding, Page, Rows, Section, Text
+from belated.studies.stats import number
+from belated.studies.store import write_whole
+
+#: Actions that are drawn: the ones with the most decisions.
+DRAWN = 6
+
+
+def write(audit: Audit, out: str | Path) -> Path:
+    """The page, its figures and tables, and audit.json."""
+    path = page(audit).write(out)
+    write_whole(path.parent / "audit.json", audit.to_json().encode())
+    return path
+
+
+def page(audit: Audit) -> Page:
+    log = audit.log
+    lead = (
+        f"{log.decisions:,} decisions from {audit.moment(log.first)} to {audit.moment(log.last)}; the log was taken at "
+        f"{audit.moment(log.as_of)}, when feedback had come for {log.came:,} of them ({log.came / log.decisions:.1%}). "
+        f"At most <b>{audit.peak:,}</b> were waiting for theirs when another was made."
+    )
+    sections = [_advice(audit), _delays(audit), _outstanding(audit), _cost(audit), _dependence(audit), _expiry(audit)]
+    sections[0].frames.update({name: frame for name, frame in audit.frames().items() if frame.width})
+    notes = [
+        "All numbers are in <code>audit.json</code>, the tables in <code>data/*.parquet</code>, the figures in "
+        "<code>figures/</code>."
+    ]
+    return Page("What delay costs", lead, sections, notes)
+
+
+def _advice(audit: Audit) -> Section:
+    rows = [[a.question, a.found or "yours to say; if yes:", a.use, a.why] for a in audit.advice]
+    blocks: list[Block] = [
+        _wide(("question", "the log says", "use", "because"), rows),
+        *(Text(f"Left out: {count:,} rows, {escape(reason)}.") for reason, count in audit.log.excluded.items()),
+    ]
+    return Section("advice", "What to use", blocks)
+
+
+def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
+    """A table of sentences, whose cells break into lines."""
+    head = "".join(f'<th scope="col" class="words">{escape(name)}</th>' for name in header)
+    body = "".join(
+        "<tr>" + "".join(f'<td class="words wide">{escape(value)}</td>' for value in row) + "</tr>" for row in rows
+    )
+    return Text(
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+# --- delays ---
+
+
+def _delays(audit: Audit) -> Section:
+    curve = audit.curve
+    low, high = curve.band
+    end = curve.end
+    rows = [
+        [f"{share:.0%}", *(audit.show(x) for x in (curve.quantile(share), *curve.quantile_band(share)))]
+        for share in QUANTILES
+    ]
+    counted = "Every delay is counted by itself."
+    if audit.delays.grid:
+        counted = (
+            f"Delays are counted in cells {audit.delays.grid:.1%} wide, and given as the longest of their cell; the "
+            f"curve is off by {curve.grid_error:.2g} at most because of that."
+        )
+    blocks: list[Block] = [
+        Text(
+            "Recent decisions may still get their feedback. The curve (Kaplan-Meier) takes each decision into account "
+            "for as long as it was watched, so that those count neither as answered nor as lost. This asks that the "
+            "law of the delays did not change while the log was written."
+        ),
+        Finding(
+            f"{curve.never:.1%} ({low[end]:.1%} to {high[end]:.1%}) of the feedback does not come within "
+            f"{audit.show(audit.watched)}, which is as far as the log can show.",
+            "shown",
+            f"{counted} Intervals are 95%, each by itself.",
+        ),
+        Drawing("delays", _delay_figure(audit), "The share of feedback that has come by a delay, with a 95% band."),
+    ]
+    if len(audit.log.actions) > 1:
+        text = "The same for each action" + (
+            "." if len(audit.log.actions) <= DRAWN else f", of the {DRAWN} most played."
+        )
+        blocks.append(Drawing("delays-by-action", _action_figure(audit), text))
+    blocks.append(Rows(("share that has come", "delay", "low", "high"), rows, "Quantiles; - is beyond the log."))
+    return Section("delays", "How long feedback takes", blocks)
+
+
+def _axis(audit: Audit, longest: int) -> tuple[float, str]:
+    """What delays are divided by to be drawn, and the unit's name."""
+    if audit.log.kind == "rounds":
+        return 1.0, "rounds"
+    name, size = next(((n, s) for n, s in SPANS if longest / 1e6 >= 2 * s), SPANS[-1])
+    return size * 1e6, name
+
+
+def _typical(curve: Curve) -> int:
+    return curve.quantile(0.9 * (1 - curve.never)) or int(curve.delays[-1])
+
+
+def _delay_figure(audit: Audit) -> Any:
+    curve = audit.curve
+    scale, unit = _axis(audit, _typical(curve))
+    places = _drawn(curve)
+    low, high = (1 - side[places] for side in curve.band)
+    figure, axes = _delay_panel("feedback that has come", f"delay ({unit})", "share that has come")
+    x = _x(curve, places, scale)
+    axes.step(x, 1 - curve.survival[places], where="post", color=figures.COLORS[0])
+    axes.fill_between(x, low, high, step="post", alpha=0.2, color=figures.COLORS[0], lw=0)
+    return figure
+
+
+def _delay_panel(title: str, xlabel: str, ylabel: str) -> Any:
+    figure, axes = figures.panel(title, xlabel, ylabel, xscale="log")
+    axes.set_ylim(0, 1.02)
+    return figure, axes
+
+
+def _drawn(curve: Curve, most: int = 400) -> Any:
+    """Places of a curve that are enough to draw it on a logarithmic axis, from where something has come on."""
+    begin = int(np.searchsorted(curve.survival < 0.9995, True))
+    first = max(int(curve.delays[min(begin, curve.end)]), 1)
+    places = np.searchsorted(curve.delays, np.geomspace(first, max(int(curve.delays[curve.end]), first + 1), most))
+    return np.unique(np.append(np.minimum(places, curve.end), min(begin, curve.end)))
+
+
+def _x(curve: Curve, places: Any, scale: float) -> Any:
+    """Where delays are on a logarithmic axis; none at all is drawn as half a unit."""
+    return np.maximum(curve.delays[places], 0.5) / scale
+
+
+def _most_played(audit: Audit) -> list[int]:
+    counts = np.asarray(audit.log.counts)
+    return sorted(np.argsort(-counts, kind="stable")[:DRAWN].tolist())
+
+
+def _action_figure(audit: Audit) -> Any:
+    scale, unit = _axis(audit, _typical(audit.curve))
+    figure, axes = _delay_panel("feedback that has come, by action", f"delay ({unit})", "share that has come")
+    for color, i in enumerate(_most_played(audit)):
+        curve = audit.delays.curve(i)
+        places = _drawn(curve)
+        axes.step(
+            _x(curve, places, scale),
+            1 - curve.survival[places],
+            where="post",
+            color=figures.COLORS[color],
+            linestyle=("-", "--", ":", "-.")[color % 4],
+            label=audit.log.actions[i],
+        )
+    figures.legend(axes)
+    return figure
+
+
+# --- outstanding ---
+
+
+def _outstanding(audit: Audit) -> Section:
+    out, log = audit.outstanding, audit.log
+    blocks: list[Block] = [
+        Text(
+            "G is the number of decisions without feedback at the moment when another is made; G* is its peak. "
+            "Feedback that never came stays outstanding for good: where some never comes, G rises without end, and an "
+            "expiry is the cure."
+        ),
+        Finding(
+            f"G* = {audit.peak:,}, near {escape(audit.moment(out.peak.at))}; {log.decisions - log.came:,} at the end.",
+            "shown",
+            "Counted exactly, as the paper does: feedback that comes at the very time of a decision comes after it.",
+        ),
+        Drawing(
+            "outstanding", _outstanding_figure(audit), "Decisions without feedback over time; the dot is the peak."
+        ),
+    ]
+    if log.actions:
+        header = ["action", "decisions", "feedback", "G*", "median delay of what comes", "never"]
+        rows: list[list[Any]] = []
+        for i, row in enumerate(audit.data()["actions"]):
+            median = audit.show(audit.delays.curve(i).median_of_came)
+            rows.append([row["action"], row["decisions"], row["came"], row["peak"], median, f"{row['never']:.1%}"])
+            if log.means is not None:
+                rows[-1].append(row["mean_reward"])
+        if log.means is not None:
+            header.append("mean reward")
+        folded = len(rows) > 4 * DRAWN
+        blocks.append(Rows(header, rows, "Each action" if folded else "Each action.", folded))
+    return Section("outstanding", "How much was out at once", blocks)
+
+
+def _outstanding_figure(audit: Audit) -> Any:
+    out, log = audit.outstanding, audit.log
+    places = thinned(out.level)
+    if log.kind == "rounds":
+        scale, origin, label = 1.0, 0, "round"
+    else:
+        scale, name = _axis(audit, log.last - log.first)
+        origin, label = log.first, f"{name} since {audit.moment(log.first)}"
+    figure, axes = figures.panel("outstanding feedback", label, "G")
+    x = (out.edges[places] - origin) / scale
+    axes.fill_between(x, 0, out.level[places], alpha=0.2, color=figures.COLORS[0], lw=0)
+    axes.plot(x, out.level[places], color=figures.COLORS[0], lw=1)
+    axes.plot(
+        [(out.peak.at - origin) / scale], [out.peak.low], "o", color=figures.COLORS[1], label=f"G* = {audit.peak:,}"
+    )
+    axes.set_ylim(bottom=0)
+    figures.legend(axes, loc="lower right")
+    return figure
+
+
+# --- theorems ---
+
+
+def _cost(audit: Audit) -> Section:
+    case, log = audit.case, audit.log
+    known = (
+        f"the best action is taken to be {escape(log.actions[case.best])}"
+        + (" (the largest mean reward)" if log.means is not None else " (the lowest peak, which is the worst case)")
+        if audit.peaks_known
+        else f"the log does not tell actions apart, so {len(case.peaks)} are assumed, each with the peak G*"
+    )
+    blocks: list[Block] = [
+        Text(
+            f"Regret is what is lost against always taking the best action, in units of the range of rewards, after "
+            f"{case.n:,} decisions. Every other action is taken to be worse by {case.gap:g}; {known}. The peaks are "
+            "those of the log: another forecaster would have chosen other actions, and so have had other peaks of each."
+        )
+    ]
+    for each in audit.costs:
+        word = "doubtful" if each.doubts and each.word == "bound" else each.word
+        blocks.append(Finding(f"<b>{escape(each.forecaster)}</b>: {escape(said(each))}.", word))
+    rows = [
+        [c.forecaster, c.word, *map(number, (c.with_delay, c.without_delay, c.added, c.factor))] for c in audit.costs
+    ]
+    blocks.append(
+        Rows(("forecaster", "word", "bound", "without delay", "added", "factor"), rows, "What each theorem says.", True)
+    )
+    return Section("cost", "What the theorems say that it costs", blocks)
+
+
+# --- dependence ---
+
+
+def _dependence(audit: Audit) -> Section:
+    blocks: list[Block] = [
+        Text(
+            "BOLD's theorem wants delays that depend neither on the action nor on the outcome; QPM-D and Direct allow "
+            f"the action. All tests together are at the level {audit.level:.3g} (Holm). A long log makes the smallest "
+            "dependence certain, so look at its size: how far apart the medians are, and by how much the share that "
+            "has come differs between groups, at most."
+        )
+    ]
+    if not audit.dependence:
+        blocks.append(Text("No test could be made: name the columns of actions and rewards to have them."))
+    for test in audit.dependence:
+        detail = (
+            f"{test.test}: chi-square {number(test.statistic)} with {test.freedom} degrees of freedom, p = "
+            f"{test.p_corrected:.2g} corrected. Medians {_spread(audit, test.medians)}; shares differ by "
+            f"{test.distance:.1%} at most."
+        )
+        blocks.append(Finding(test.question, test.word, escape(detail)))
+    if audit.log.classes:
+        blocks.append(
+            Text(
+                "Outcomes are known only where feedback came, so they are compared by when, of what came, it came. "
+                f"They are told apart as: {escape(', '.join(audit.log.classes))}."
+            )
+        )
+    return Section("dependence", "Whether the theorems apply", blocks)
+
+
+def _spread(audit: Audit, medians: dict[str, int | None]) -> str:
+    known = sorted((m, name) for name, m in medians.items() if m is not None)
+    if not known:
+        return "are not known"
+    (low, first), (high, last) = known[0], known[-1]
+    return f"from {audit.show(low)} ({first}) to {audit.show(high)} ({last}), {audit.show(high - low)} apart"
+
+
+# --- expiry ---
+
+
+def _expiry(audit: Audit) -> Section:
+    rows = [
+        [
+            audit.show(e.length),
+            f"{e.lost:.2%}",
+            f"{e.peak.low:,}" if e.peak.exact else f"{e.peak.low:,} to {e.peak.high:,}",
+            e.peak.high / audit.peak if audit.peak else None,
+        ]
+        for e in audit.expiries
+    ]
+    blocks: list[Block] = [
+        Text(
+            "An expiry gives a decision up after so long. What comes later is lost, and with it, if delays depend on "
+            "outcomes, a fair picture of them; what never comes stops being outstanding."
+        ),
+        Drawing(
+            "expiry-lost", _expiry_figure(audit), "Feedback that would be lost, of what comes within the log's span."
+        ),
+        Drawing(
+            "expiry-peak", _peak_figure(audit), "The peak that would be left; the line is the peak without expiry."
+        ),
+        Rows(("expiry", "lost", "G* with it", "of G* without"), rows, "Expiries that were tried."),
+    ]
+    return Section("expiry", "What an expiry would lose", blocks)
+
+
+def _expiry_figure(audit: Audit) -> Any:
+    curve = audit.curve
+    scale, unit = _axis(audit, _typical(curve))
+    figure, axes = _delay_panel("what an expiry loses", f"expiry ({unit})", "share of feedback lost")
+    places = _drawn(curve)
+    lost = (curve.survival[places] - curve.never) / max(1 - curve.never, 1e-12)
+    axes.step(_x(curve, places, scale), lost, where="post", color=figures.COLORS[1])
+    x, y = [max(e.length, 0.5) / scale for e in audit.expiries], [e.lost for e in audit.expiries]
+    axes.plot(x, y, "o", color=figures.COLORS[1])
+    return figure
+
+
+def _peak_figure(audit: Audit) -> Any:
+    scale, unit = _axis(audit, _typical(audit.curve))
+    figure, axes = figures.panel("the peak with an expiry", f"expiry ({unit})", "G*", xscale="log", yscale="log")
+    x = [max(e.length, 0.5) / scale for e in audit.expiries]
+    axes.plot(x, [max(e.peak.high, 1) for e in audit.expiries], "o-", color=figures.COLORS[0])
+    axes.axhline(max(audit.peak, 1), color=figures.COLORS[7], linestyle="--", linewidth=1)
+    return figure

@@ -1,0 +1,327 @@
+"""An audit: everything that was found in a log, as data, as frames, in words and as a page."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from belated import notation, require
+from belated.audit import advice, cost, delays, dependence, expiry, outstanding
+from belated.audit import log as logs
+from belated.audit.survival import Curve
+from belated.studies.stats import number
+
+if TYPE_CHECKING:
+    import polars
+
+#: Shares whose delays are given.
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+#: Units of time for people, in seconds.
+SPANS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+
+
+def run(
+    source: Any,
+    decided: str,
+    observed: str,
+    action: str | None,
+    reward: str | None,
+    learner: Any,
+    gap: float,
+    as_of: Any,
+    level: float,
+    file_format: str | None,
+    unit: str | None,
+) -> Audit:
+    """See `belated.audit.audit`."""
+    began = time.perf_counter()
+    require.real("level", level, above=0, below=1)
+    require.real("gap", gap, above=0, high=1)
+    cost.learner_of(learner, cost.FEWEST)  # a mistake is better told before a long log is read
+    with logs.plain_reading(source):
+        log = logs.read(source, decided, observed, action, reward, as_of, file_format, unit)
+        waits = delays.measure(log)
+        out = outstanding.measure(log)
+        curve = waits.curve()
+        tried = expiry.expiries(log, curve)
+    found = dependence.tests(log, waits, level)
+    peaks = [peak.low for peak in out.peaks]
+    if len(peaks) < cost.FEWEST:
+        peaks = [out.peak.low] * cost.FEWEST
+    case = cost.case(learner, gap, log.decisions, out.peak.low, peaks, log.means)
+    return Audit(
+        log, waits, curve, out, tried, found, level, case, cost.costs(case, found), time.perf_counter() - began
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """What delay costs, from a log.
+
+    `to_json()` has these keys. Lengths of time are in `unit`: "seconds" or "rounds"; moments are seconds since 1970 or
+    rounds; shares are from 0 to 1; what is not known is null.
+
+    - `unit`, `decisions`, `came` (feedback), `first` (decision), `as_of`, `excluded` (rows left out, by reason)
+    - `delay`: `quantiles` (`share`, `delay`, `low`, `high`: a 95% interval), `median`, `never` (share that takes longer
+      than the log can show) with `never_low`, `never_high`, `never_after`, `grid` (relative width of the cells in which
+      delays were counted; 0 if exact), `error` (of the curve by that, at most)
+    - `outstanding`: `peak`, `peak_at`, `at_end`
+    - `actions`: of each `action`, `decisions`, `came`, `peak`, `median` (of what comes), `never`, `mean_reward`
+    - `expiry`: of each `length`, `lost` (share of what comes), `peak_low`, `peak_high` (equal where exact)
+    - `dependence`: `level` and `tests`: each `on`, `question`, `test`, `statistic`, `freedom`, `p_value`,
+      `p_corrected`, `word` (depends, depends slightly, no sign), `medians`, `difference`, `distance`
+    - `cost`: `learner`, `gap`, `actions`, `best` and `theorems`: each `forecaster`, `word` (bound, vacuous, no bound),
+      `with_delay`, `without_delay`, `added`, `factor`, `reason`, `doubts`
+    - `advice`: each `question`, `found`, `use`, `why`
+    - `seconds`: how long the audit took
+    """
+
+    log: logs.Log
+    delays: delays.Delays
+    curve: Curve  #: Kaplan-Meier of all delays
+    outstanding: outstanding.Outstanding
+    expiries: list[expiry.Expiry]
+    dependence: list[dependence.Dependence]
+    level: float
+    case: cost.Case
+    costs: list[cost.Cost]
+    seconds: float
+
+    @property
+    def peak(self) -> int:
+        """G*."""
+        return self.outstanding.peak.low
+
+    @property
+    def peaks(self) -> tuple[int, ...]:
+        """G*_i, in the order of `log.actions`."""
+        return tuple(peak.low for peak in self.outstanding.peaks)
+
+    @property
+    def watched(self) -> int:
+        """How long decisions were watched: the span of the log, or as long as enough of them were."""
+        curve = self.curve
+        return int(curve.delays[curve.end]) if curve.end < len(curve.delays) - 1 else self.log.as_of - self.log.first
+
+    @property
+    def advice(self) -> list[advice.Advice]:
+        lengths = [self.show(each.length) for each in self.expiries]
+        return advice.advice(self.case, self.costs, self.dependence, self.curve.never, self.expiries, lengths)
+
+    def show(self, length: int | None) -> str:
+        """A length of time as people read it."""
+        if length is None:
+            return "-"
+        if self.log.kind == "rounds":
+            return f"{length:,} round{'' if length == 1 else 's'}"
+        seconds = length / 1e6
+        name, size = next(((n, s) for n, s in SPANS if seconds >= s), SPANS[-1])
+        return f"{number(seconds / size)} {name}" if length else "0 s"
+
+    def moment(self, at: int) -> str:
+        """A time or a round as people read it."""
+        return logs.show_moment(self.log.kind, at)
+
+    def _length(self, value: int | None) -> float | int | None:
+        return value if value is None or self.log.kind == "rounds" else value / self.log.scale
+
+    def data(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        log, curve, out = self.log, self.curve, self.outstanding
+        low, high = curve.band
+        return {
+            "unit": log.unit,
+            "decisions": log.decisions,
+            "came": log.came,
+            "first": self._length(log.first),
+            "as_of": self._length(log.as_of),
+            "excluded": log.excluded,
+            "delay": {
+                "quantiles": [self._quantile(share) for share in QUANTILES],
+                "median": self._length(curve.quantile(0.5)),
+                "never": curve.never,
+                "never_low": float(low[curve.end]),
+                "never_high": float(high[curve.end]),
+                "never_after": self._length(self.watched),
+                "grid": self.delays.grid,
+                "error": curve.grid_error if self.delays.grid else 0.0,
+            },
+            "outstanding": {
+                "peak": out.peak.low,
+                "peak_at": self._length(out.peak.at),
+                "at_end": log.decisions - log.came,
+            },
+            "actions": self._actions(),
+            "expiry": [
+                {
+                    "length": self._length(e.length),
+                    "lost": e.lost,
+                    "peak_low": e.peak.low,
+                    "peak_high": e.peak.high,
+                }
+                for e in self.expiries
+            ],
+            "dependence": {
+                "level": self.level,
+                "tests": [
+                    asdict(d)
+                    | {
+                        "medians": {name: self._length(median) for name, median in d.medians.items()},
+                        "difference": self._length(d.difference),
+                    }
+                    for d in self.dependence
+                ],
+            },
+            "cost": {
+                "learner": notation.text("learner", self.case.learner),
+                "gap": self.case.gap,
+                "actions": len(self.case.peaks),
+                "best": log.actions[self.case.best] if self.peaks_known else None,
+                "theorems": [asdict(each) | {"doubts": list(each.doubts)} for each in self.costs],
+            },
+            "advice": [asdict(each) for each in self.advice],
+            "seconds": self.seconds,
+        }
+
+    @property
+    def peaks_known(self) -> bool:
+        """Whether the theorems were asked with peaks of each action; else G* stands for them."""
+        return len(self.log.actions) >= cost.FEWEST
+
+    def _quantile(self, share: float) -> dict[str, float | int | None]:
+        low, high = self.curve.quantile_band(share)
+        values = (self.curve.quantile(share), low, high)
+        return {"share": share} | dict(zip(("delay", "low", "high"), map(self._length, values), strict=True))
+
+    def _actions(self) -> list[dict[str, Any]]:
+        rows = []
+        for i, name in enumerate(self.log.actions):
+            curve = self.delays.curve(i)
+            rows.append(
+                {
+                    "action": name,
+                    "decisions": self.log.counts[i],
+                    "came": int(self.delays.came[:, i].sum()),
+                    "peak": self.outstanding.peaks[i].low,
+                    "median": self._length(curve.median_of_came),
+                    "never": curve.never,
+                    "mean_reward": None if self.log.means is None else self.log.means[i],
+                }
+            )
+        return rows
+
+    def to_json(self) -> str:
+        """Everything as JSON."""
+        return json.dumps(self.data(), indent=2, allow_nan=False)
+
+    def frame(self, name: str = "delays") -> polars.DataFrame:
+        """A table: delays, outstanding, actions, expiry, tests or theorems."""
+        names = ("delays", "outstanding", "actions", "expiry", "tests", "theorems")
+        return self.frames()[require.one_of("name", name, names)]
+
+    def frames(self) -> dict[str, polars.DataFrame]:
+        """All tables by name."""
+        import polars as pl
+
+        data, curve, out = self.data(), self.curve, self.outstanding
+        low, high = curve.band
+        scale = self.log.scale if self.log.kind == "times" else 1
+        places = thinned(out.level)
+        lists = {"tests": data["dependence"]["tests"], "theorems": data["cost"]["theorems"]}
+        return {
+            "delays": pl.DataFrame(
+                {
+                    "delay": curve.delays / scale,
+                    "waiting": curve.waiting,
+                    "came": curve.came,
+                    "censored": curve.censored,
+                    "survival": curve.survival,
+                    "low": low,
+                    "high": high,
+                }
+            ),
+            "outstanding": pl.DataFrame({"at": out.edges[places] / scale, "outstanding": out.level[places]}),
+            "actions": pl.DataFrame(data["actions"]),
+            "expiry": pl.DataFrame(data["expiry"]),
+            **{name: _flat(rows) for name, rows in lists.items()},
+        }
+
+    def summary(self) -> str:
+        """A few lines for the terminal."""
+        log, curve = self.log, self.curve
+        lines = [
+            f"{log.decisions:,} decisions from {self.moment(log.first)} to {self.moment(log.as_of)}; "
+            f"feedback came for {log.came:,} ({log.came / log.decisions:.1%})",
+            *(f"left out: {count:,} rows, {reason}" for reason, count in log.excluded.items()),
+            "delay: " + ", ".join(f"{q:.0%} within {self.show(curve.quantile(q))}" for q in self._known()),
+            f"never: {curve.never:.1%} do not come within {self.show(self.watched)}, as far as the log can show",
+            f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; "
+            f"{log.decisions - log.came:,} at the end",
+        ]
+        for each in self.expiries[-3:]:
+            lines.append(
+                f"expiry of {self.show(each.length)}: loses {each.lost:.1%} of what comes, G* {_range(each.peak)}"
+            )
+        for test in self.dependence:
+            lines.append(
+                f"{test.on}: {test.word} (p = {test.p_corrected:.2g}, {test.test}; medians differ by "
+                f"{self.show(test.difference)}, shares by {test.distance:.1%} at most)"
+            )
+        for each_cost in self.costs:
+            lines.append(f"{each_cost.forecaster}: {said(each_cost)}")
+        lines += [f"{a.question} {a.found or '(yours to say; if yes)'} -> {a.use}" for a in self.advice]
+        return "\n".join(lines)
+
+    def _known(self) -> list[float]:
+        return [q for q in (0.5, 0.9, 0.99) if self.curve.quantile(q) is not None] or [
+            q for q in (0.1, 0.01, 0.001) if self.curve.quantile(q) is not None
+        ][:1]
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.log.decisions:,} decisions: G* = {self.peak:,}, {self.curve.never:.1%} never come>"
+
+    def page(self, out: str | Path) -> Path:
+        """Write index.html, audit.json, figures and tables into a folder; the path of the page."""
+        from belated.audit.page import write
+
+        return write(self, out)
+
+
+def said(found: cost.Cost) -> str:
+    """A theorem in one line."""
+    if found.word == "no bound":
+        text = f"no bound: {found.reason}"
+    elif found.word == "vacuous":
+        text = "vacuous: the bound is not below what everybody has"
+    else:
+        text = f"at most {number(found.with_delay)} regret, {number(found.without_delay)} without delay"
+        text += f" (+{number(found.added)}" + (f", x{number(found.factor)})" if found.factor is not None else ")")
+    doubtful = found.word == "bound" and found.doubts
+    return text + (f"; doubtful, as {' and '.join(found.doubts)}" if doubtful else "")
+
+
+def thinned(level: Any, most: int = 1000) -> Any:
+    """Places of a curve that are enough to draw it: the highest and the lowest of each stretch."""
+    if len(level) <= 2 * most:
+        return np.arange(len(level))
+    stretches = np.array_split(np.arange(len(level)), most)
+    return np.unique([place for s in stretches for place in (s[level[s].argmax()], s[level[s].argmin()])])
+
+
+def _range(peak: outstanding.Peak) -> str:
+    return f"{peak.low:,}" if peak.exact else f"{peak.low:,} to {peak.high:,}"
+
+
+def _flat(rows: list[dict[str, Any]]) -> polars.DataFrame:
+    """Rows as a frame, with what is nested as JSON."""
+    import polars as pl
+
+    return pl.DataFrame(
+        [{k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in rows],
+        infer_schema_length=None,
+    )

@@ -1,0 +1,17 @@
+"""What the decision service stores, and how it changes. No HTTP here.
+
+schema.py       the tables, and how older ones are brought up to date
+store.py        the few set-based verbs that a database offers
+sqlite.py       those verbs on SQLite
+postgres.py     those verbs on PostgreSQL
+database.py     opens either by its address
+experiment.py   what an experiment is, and what it makes of feedback
+player.py       one learner state at work: decide, learn, release, replace, grow
+ledger.py       a batch of requests becomes answers, in one transaction
+fold.py         statistics, folded from the events
+price.py        the price of delay so far, from the theorems
+advice.py       where theory is bent, in words
+upkeep.py       retention, and states of earlier versions
+verify.py       every state again from its events
+export.py       every decision as a table
+"""

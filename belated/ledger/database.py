@@ -1,0 +1,42 @@
+"""Opens a database by its address: a file is SQLite, postgresql://... is PostgreSQL."""
+
+from __future__ import annotations
+
+from belated.errors import InvalidArgument
+from belated.ledger.store import Store
+
+
+def is_postgres(database: str) -> bool:
+    """Whether it is the address of a PostgreSQL server.
+
+    >>> is_postgres("postgresql://ads@db/ads"), is_postgres("ads.db")
+    (True, False)
+    """
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def open_store(database: str, *, serve: bool = False) -> Store:
+    """The database; with `serve` it is made where it is missing."""
+    if not is_postgres(database):
+        from belated.ledger.sqlite import SQLite
+
+        return SQLite(database, serve=serve)
+    try:
+        from belated.ledger.postgres import Postgres
+    except ImportError:
+        raise InvalidArgument("PostgreSQL needs psycopg: pip install 'belated[postgres]'") from None
+    return Postgres(database, serve=serve)
+
+
+def shown(database: str) -> str:
+    """The address as it may be shown: without a password.
+
+    >>> shown("postgresql://ads:secret@db/ads?sslmode=require")
+    'postgresql://ads@db/ads?sslmode=require'
+    """
+    if not is_postgres(database):
+        return database
+    head, _, rest = database.partition("://")
+    end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+    user, at, host = rest[:end].rpartition("@")
+    return f"{head}://{user.partition(':')[0]}{at}{host}{rest[end:]}"

@@ -1,0 +1,292 @@
+"""What an experiment is: names of actions, a forecaster over a learner, and the rules for its feedback."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import secrets
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from belated import catalog, notation, require
+from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
+from belated.forecasters import BOLD, QPMD, Forecaster
+from belated.forecasters.saving import layout_text
+from belated.kernels.states import state_dtype
+from belated.ledger.errors import Refused
+from belated.ledger.store import ExperimentRow
+from belated.protocols import Floats, Learner
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: Limits that keep one experiment from harming the others.
+ACTIONS = 1000
+LETTERS = 200
+STATE_BYTES = 1 << 20
+CONTEXT = 10_000
+OUTSTANDING = 10_000_000
+
+
+@dataclass(frozen=True)
+class Retired:
+    """The name that an action had up to a round."""
+
+    action: int
+    name: str
+    round: int
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """An experiment. `on_expiry` is None where expired decisions are dropped, else the reward that is learned."""
+
+    name: str
+    actions: tuple[str, ...]
+    forecaster: Forecaster
+    low: float = 0.0
+    high: float = 1.0
+    expiry: float | None = None
+    on_expiry: float | None = None
+    outstanding: int = OUTSTANDING
+    retention: float | None = None
+    retired: tuple[Retired, ...] = ()
+    id: int = 0
+    created_at: float = 0.0
+    archived_at: float | None = None
+    #: Why nothing may change, where the stored states are of another version.
+    trouble: str | None = None
+    #: The version and layout of the stored states, where they are not the learner's own.
+    stored: tuple[int, str] | None = field(default=None, repr=False)
+
+    @property
+    def learner(self) -> Learner:
+        assert isinstance(self.forecaster.learner, Learner)
+        return self.forecaster.learner
+
+    @property
+    def plays(self) -> str:
+        """Who decides, in words."""
+        return f"{type(self.forecaster).__name__} over {type(self.learner).__name__}"
+
+    @cached_property
+    def pooled(self) -> bool:
+        """BOLD: many states, each waiting for its own feedback."""
+        return isinstance(self.forecaster, BOLD)
+
+    @cached_property
+    def queued(self) -> bool:
+        """QPM-D: one state, and queues of feedback."""
+        return isinstance(self.forecaster, QPMD)
+
+    @cached_property
+    def takes_numbers(self) -> bool:
+        """Whether feedback is one reward."""
+        return self.learner.feedback in ("bandit", "any")
+
+    # --- what people send ---
+
+    def context(self, given: Any) -> Floats | None:
+        """Side information as the learner takes it."""
+        checked: Floats | None = self.forecaster._check_context(given)
+        return checked
+
+    def feedback(self, value: Any, action: int) -> Floats:
+        """What the learner sees of a value: rewards scaled to [0, 1], or the number of a symbol."""
+        if self.learner.feedback == "symbol":
+            if not isinstance(value, str | float | int) or isinstance(value, bool):
+                raise InvalidFeedback(f"value must be a symbol, got {value!r}")
+            known: Floats = self.forecaster._check_feedback(value, action)
+            return known
+        if self.takes_numbers:
+            return np.array([self._scaled(value)])
+        if not isinstance(value, list) or len(value) != len(self.actions):
+            raise InvalidFeedback(f"value must be a list of {len(self.actions)} rewards, one an action, got {value!r}")
+        return np.array([self._scaled(each) for each in value])
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that no action could have; symbols are looked at when the action is known."""
+        if self.takes_numbers:
+            self._scaled(value)
+        elif self.learner.feedback == "full":
+            self.feedback(value, 0)
+        elif not isinstance(value, str | float | int) or isinstance(value, bool):
+            raise InvalidFeedback(f"value must be a symbol, got {value!r}")
+
+    def _scaled(self, value: Any) -> float:
+        if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidFeedback(f"value must be a finite number, got {value!r}")
+        if not self.low <= value <= self.high:
+            raise InvalidFeedback(f"value must lie in [{self.low:g}, {self.high:g}], got {value!r}")
+        return min((value - self.low) / (self.high - self.low), 1.0)
+
+    def number(self, name: Any) -> int:
+        """The number of an action."""
+        if name not in self.actions:
+            raise InvalidArgument(f"{self.name} has no action called {name!r}")
+        return self.actions.index(name)
+
+    def check_allowed(self) -> None:
+        """Refuse a choice among some actions where it cannot be made."""
+        if self.queued:
+            raise Unsupported(f"{self.forecaster!r} cannot choose among some actions: it holds the one it asked for")
+        if self.learner.predict_among is None:
+            raise Unsupported(f"{type(self.learner).__name__} cannot choose among some actions")
+
+    def name_of(self, action: int, round_: int) -> str:
+        """What an action was called in a round."""
+        for old in self.retired:
+            if old.action == action and round_ <= old.round:
+                return old.name
+        return self.actions[action]
+
+    def renamed(self, action: int, name: str, round_: int) -> Experiment:
+        """The experiment after a new action took the place of an old one."""
+        _check_names([*self.actions, name])
+        names = tuple(name if i == action else old for i, old in enumerate(self.actions))
+        return replace(self, actions=names, retired=(*self.retired, Retired(action, self.actions[action], round_)))
+
+    def grown(self, name: str) -> Experiment:
+        """The experiment with one more action."""
+        if self.archived_at is not None:
+            raise Refused("archived", f"{self.name} is archived: it gets no more actions")
+        if name in self.actions:
+            raise Refused("exists", f"{self.name} has an action called {name!r} already")
+        _check_names([*self.actions, name])
+        self.forecaster.check_grow()
+        made = self.sized((*self.actions, name))
+        _check_size(made.learner)
+        return made
+
+    def sized(self, names: tuple[str, ...]) -> Experiment:
+        """The same over these actions, more or fewer: one that can grow."""
+        learner = self.learner.with_actions(len(names))
+        if learner is None:
+            raise Unsupported(f"{self.learner!r} is made for {len(self.actions)} actions")
+        made = type(self.forecaster)(learner, seed=self.forecaster.seed)
+        return replace(self, actions=names, forecaster=made)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where theory is bent."""
+        said = []
+        if self.on_expiry is not None:
+            said.append("a default reward is learned as if it had been observed: it biases what is learned")
+        elif self.expiry is not None:
+            said.append("if delays depend on outcomes, dropping what expires biases what is learned")
+        return said
+
+    # --- as data ---
+
+    def spec(self) -> dict[str, Any]:
+        """Everything that was said at creation, as plain data."""
+        return {
+            "actions": list(self.actions),
+            "forecaster": catalog.to_data(self.forecaster),
+            "reward_range": [self.low, self.high],
+            "expiry_seconds": self.expiry,
+            "on_expiry": "drop" if self.on_expiry is None else self.on_expiry,
+            "seed": self.forecaster.seed,
+            "limits": {"outstanding": self.outstanding},
+            "retention_seconds": self.retention,
+        }
+
+    def row(self) -> ExperimentRow:
+        """As it is stored."""
+        version, layout = self.stored or (self.learner.version, layout_text(self.learner))
+        spec = self.spec() | {"retired": [[old.action, old.name, old.round] for old in self.retired]}
+        return ExperimentRow(self.id, self.name, json.dumps(spec), version, layout, self.created_at, self.archived_at)
+
+    @staticmethod
+    def from_row(row: ExperimentRow) -> Experiment:
+        """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
+        spec = json.loads(row.spec)
+        retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
+        made = make(row.name, **spec)
+        stored = (row.version, row.layout)
+        if stored == (made.learner.version, layout_text(made.learner)):
+            stored = None  # type: ignore[assignment]
+        dates: dict[str, Any] = {"created_at": row.created_at, "archived_at": row.archived_at}
+        return replace(made, id=row.id, retired=retired, stored=stored, **dates)
+
+
+def make(
+    name: str,
+    actions: list[str],
+    forecaster: Any,
+    reward_range: Any = (0.0, 1.0),
+    expiry_seconds: float | None = None,
+    on_expiry: Any = "drop",
+    seed: int | None = None,
+    limits: dict[str, Any] | None = None,
+    retention_seconds: float | None = None,
+) -> Experiment:
+    """An experiment from what a person says; InvalidArgument names what is wrong."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidArgument(f"name must be 1 to 64 letters, digits, '.', '_' or '-', got {name!r}")
+    _check_names(actions)
+    low, high = _range(reward_range)
+    expiry = None if expiry_seconds is None else require.real("expiry_seconds", expiry_seconds, above=0, high=1e10)
+    retention = None if retention_seconds is None else require.real("retention_seconds", retention_seconds, low=60)
+    limits = dict(limits or {})
+    most = require.integer("limits.outstanding", limits.pop("outstanding", OUTSTANDING), low=1, high=10**9)
+    if limits:
+        raise InvalidArgument(f"limits has no {next(iter(limits))!r}; it takes outstanding")
+    seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
+    built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
+    made = Experiment(name, tuple(actions), built, low, high, expiry, None, most, retention)
+    if on_expiry == "drop":
+        return made
+    if not made.takes_numbers:
+        raise Unsupported(f"on_expiry must be 'drop' for {made.learner!r}: it learns from more than one reward")
+    default = require.real("on_expiry", on_expiry, low=low, high=high)
+    return replace(made, on_expiry=default)
+
+
+def _check_names(actions: Any) -> None:
+    names = require.sequence("actions", actions)
+    if len(names) > ACTIONS:
+        raise InvalidArgument(f"actions may be {ACTIONS} at most, got {len(names)}")
+    for name in names:
+        if not isinstance(name, str) or not 1 <= len(name) <= LETTERS:
+            raise InvalidArgument(f"the name of an action must be 1 to {LETTERS} letters, got {name!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise InvalidArgument(f"two actions are called {twice!r}")
+
+
+def _range(given: Any) -> tuple[float, float]:
+    pair = require.sequence("reward_range", given, least=2)
+    if len(pair) != 2:
+        raise InvalidArgument(f"reward_range must be two numbers, got {given!r}")
+    low = require.real("reward_range[0]", pair[0])
+    high = require.real("reward_range[1]", pair[1], above=low)
+    if not math.isfinite(high - low):
+        raise InvalidArgument(f"reward_range is too wide: {given!r}")
+    return low, high
+
+
+def _forecaster(given: Any, actions: int) -> Forecaster:
+    """The forecaster over so many actions, of a size that can be stored."""
+    try:
+        data = notation.filled("forecaster", notation.read("forecaster", given), {"actions": actions})
+        if "learner" in data:
+            _check_size(catalog.from_data("learner", data["learner"]))
+        made: Forecaster = catalog.from_data("forecaster", data)
+    except BelatedError:
+        raise
+    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, AttributeError) as error:
+        raise InvalidArgument(f"the forecaster cannot be made: {error}") from None
+    if made.actions != actions:
+        raise InvalidArgument(f"{made!r} has {made.actions} actions, but {actions} are named")
+    return made
+
+
+def _check_size(learner: Learner) -> None:
+    size = state_dtype(learner).itemsize
+    if size > STATE_BYTES:
+        raise InvalidArgument(f"{learner!r} has a state of {size} bytes, more than {STATE_BYTES}")
+    if learner.context_size > CONTEXT:
+        raise InvalidArgument(f"{learner!r} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")

@@ -1,0 +1,86 @@
+"""Every decision of an experiment as a Parquet file, ready for off-policy evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from belated.errors import InvalidArgument
+from belated.ledger.experiment import Experiment
+from belated.ledger.items import read_value
+from belated.ledger.player import vector
+from belated.ledger.store import DecisionRow, Store
+
+#: Rows that are in memory at a time.
+CHUNK = 20_000
+
+
+def export(store: Store, name: str, file: str | Path) -> int:
+    """Write all decisions by round; how many they were.
+
+    `propensity` says whether `probability` is the chance with which the action was played: under QPM-D it is that of
+    the learner's pending query, and a held action is played for certain.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with store.read() as session:
+        row = next((row for row in session.experiments() if row.name == name), None)
+        if row is None:
+            raise InvalidArgument(f"there is no experiment called {name!r}")
+        experiment = Experiment.from_row(row)
+        schema = _schema(experiment, pa)
+        count = 0
+        with pq.ParquetWriter(file, schema) as writer:
+            for rows in session.decisions_of(experiment.id, CHUNK):
+                columns = zip(*(_values(experiment, row) for row in rows), strict=True)
+                arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                count += len(rows)
+    return count
+
+
+def _schema(experiment: Experiment, pa: Any) -> Any:
+    value = {"full": pa.list_(pa.float64()), "symbol": pa.string()}.get(experiment.learner.feedback, pa.float64())
+    moment = pa.timestamp("us", tz="UTC")
+    return pa.schema(
+        [
+            ("ticket", pa.string()),
+            ("round", pa.int64()),
+            ("action", pa.int32()),
+            ("name", pa.string()),
+            ("probability", pa.float64()),
+            ("propensity", pa.bool_()),
+            ("allowed", pa.list_(pa.int32())),
+            ("context", pa.list_(pa.float64())),
+            ("state", pa.string()),
+            ("value", value),
+            ("learned", pa.bool_()),
+            ("decided_at", moment),
+            ("expires_at", moment),
+            ("closed_at", moment),
+            ("instance", pa.int64()),
+        ]
+    )
+
+
+def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
+    context, value = vector(row.context), read_value(row.value)
+    if value is not None and experiment.learner.feedback == "symbol" and not isinstance(value, str):
+        value = json.dumps(value)
+    return (
+        row.ticket.hex(),
+        row.round,
+        row.action,
+        experiment.name_of(row.action, row.round),
+        row.probability,
+        not experiment.queued,
+        None if row.allowed is None else json.loads(row.allowed),
+        None if context is None else context.tolist(),
+        row.state,
+        value,
+        value is not None and not row.stale,
+        *(None if at is None else round(at * 1e6) for at in (row.decided_at, row.expires_at, row.closed_at)),
+        row.instance,
+    )

@@ -1,0 +1,138 @@
+"""What the ledger can be asked to do, and what it answers. Items are checked before they come here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from belated.ledger.errors import Refused
+from belated.ledger.experiment import Experiment
+from belated.ledger.player import Player
+from belated.protocols import Floats
+
+
+@dataclass(slots=True, eq=False)
+class Create:
+    """A new experiment, with the player that `Ledger.prepare` made for it. Answer: the experiment."""
+
+    experiment: Experiment
+    player: Player
+
+
+@dataclass(slots=True, eq=False)
+class Archive:
+    """No more decisions; open ones may still end. Answer: the experiment."""
+
+    experiment: Experiment
+
+
+@dataclass(slots=True, eq=False)
+class Replace:
+    """An action is retired and a new one takes its number. Answer: the experiment."""
+
+    experiment: Experiment
+    action: str
+    new: str
+
+
+@dataclass(slots=True, eq=False)
+class Grow:
+    """One more action, with the player that `Ledger.prepare` made for it. Answer: the experiment."""
+
+    experiment: Experiment
+    new: str
+    player: Player
+
+
+@dataclass(slots=True, eq=False)
+class Decide:
+    """One decision for each context (None where there is none). Answer: a list of `Decided`.
+
+    A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is refused.
+    """
+
+    experiment: Experiment
+    contexts: Sequence[Floats | None]
+    allowed: tuple[int, ...] | None = None
+    key: str | None = None
+    digest: bytes = b""
+
+
+@dataclass(slots=True)
+class Decided:
+    """A decision as it was given out."""
+
+    ticket: str
+    action: int
+    name: str
+    probability: float
+    round: int
+    expires_at: float | None
+
+
+@dataclass(slots=True, eq=False)
+class Feedback:
+    """Values for tickets (None: no ticket of ours). Answer: for each 'applied', 'duplicate', 'late', or a refusal.
+
+    A value that is a refusal itself was found wrong before, and comes back.
+    """
+
+    experiment: Experiment
+    entries: Sequence[tuple[bytes | None, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Cancel:
+    """Decisions that were never shown. Answer: for each 'cancelled' or a refusal."""
+
+    experiment: Experiment
+    tickets: Sequence[bytes | None]
+
+
+@dataclass(slots=True, eq=False)
+class Sweep:
+    """End what has expired, at most `limit` decisions an experiment. Answer: whether more may be due."""
+
+    limit: int = 500
+
+
+@dataclass(slots=True, eq=False)
+class Upkeep:
+    """Save statistics, forget old idempotency keys, and what is past its retention. Answer: whether more is to do."""
+
+    limit: int = 5000
+
+
+Item = Create | Archive | Replace | Grow | Decide | Feedback | Cancel | Sweep | Upkeep
+Outcome = str | Refused
+
+
+def ticket_of(text: Any) -> bytes | None:
+    """The 16 bytes of a ticket; None if it cannot be one.
+
+    >>> ticket_of("00112233445566778899aabbccddeeff").hex()
+    '00112233445566778899aabbccddeeff'
+    >>> ticket_of("zz") is None
+    True
+    """
+    if not isinstance(text, str) or len(text) != 32:
+        return None
+    try:
+        ticket = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return ticket if len(ticket) == 16 else None
+
+
+def write_value(value: Any) -> str:
+    """A value as it is stored: JSON, numbers always as floats."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    return repr(float(value)) if not isinstance(value, list) else json.dumps([float(each) for each in value])
+
+
+def read_value(text: str | None) -> Any:
+    """What `write_value` wrote."""
+    return None if text is None else json.loads(text)

@@ -1,0 +1,423 @@
+"""The ledger's verbs on SQLite: one file, one writer, readers that never wait.
+
+WAL with synchronous=FULL: what is committed survives a crash of the process and of the machine. A server holds a lock
+of the operating system on FILE.lock, which ends with the process however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from belated.errors import InvalidState
+from belated.ledger import schema
+from belated.ledger.errors import StorageError
+from belated.ledger.store import (
+    Checkpoint,
+    Closing,
+    DecisionRow,
+    Event,
+    ExperimentRow,
+    Key,
+    NumberedEvent,
+    Queued,
+    Remark,
+    State,
+    Token,
+)
+
+#: Milliseconds that a statement waits for another process, such as `belated token`.
+PATIENCE = 10_000
+#: Most values in one `IN (...)`, and rows in one `INSERT`.
+MOST = 512
+TOGETHER = 128
+#: Pages of the log after which the writer itself moves them into the file; see `SQLite.tend`.
+LOG = 16_000
+
+NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
+EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
+STATE = "instance, seq, free, state, held, steps"
+EVENT = ", ".join(Event._fields)
+DECISION = ", ".join(DecisionRow._fields)
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+class Session:
+    """One connection; in a `write`, one transaction."""
+
+    def __init__(self, file: str) -> None:
+        self.connection = sqlite3.connect(
+            file, timeout=PATIENCE / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        self.run = self.connection.execute
+        self.many = self.connection.executemany
+        self.run("PRAGMA cache_size = -65536")
+        self.run("PRAGMA temp_store = MEMORY")
+
+    def _among(self, sql: str, before: tuple[Any, ...], values: Sequence[Any]) -> Iterator[Any]:
+        """Rows of a statement that ends in `IN`, for any number of values."""
+        for at in range(0, len(values), MOST):
+            some = list(values[at : at + MOST])
+            room = 1 << (len(some) - 1).bit_length()  # few different statements, so that they stay prepared
+            some += some[-1:] * (room - len(some))
+            yield from self.run(f"{sql} ({_marks(room)})", (*before, *some))
+
+    def _insert(self, into: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows, many by one statement: the interpreter is given away at every one, and waited for again.
+
+        Statements take 128 rows, 120, ..., 8, or 7, 6, ..., so that there are few of them and they stay prepared.
+        """
+        all_, at = list(rows), 0
+        while at < len(all_):
+            left = len(all_) - at
+            count = min(left & -8 or left, TOGETHER)
+            some = all_[at : at + count]
+            at += count
+            row = f"({_marks(len(some[0]))})"
+            self.run(f"{into} VALUES {', '.join([row] * count)}", list(chain.from_iterable(some)))
+
+    # --- reading ---
+
+    def now(self) -> float:
+        return float(self.run(NOW).fetchone()[0])
+
+    def generation(self) -> int:
+        return 0
+
+    def meta(self, key: str) -> str | None:
+        found = self.run("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(found[0]) if found else None
+
+    def experiments(self) -> list[ExperimentRow]:
+        return [ExperimentRow(*row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id")]
+
+    def decisions(self, tickets: Sequence[bytes]) -> dict[bytes, DecisionRow]:
+        rows = self._among(f"SELECT {DECISION} FROM decisions WHERE ticket IN", (), tickets)
+        return {row[0]: DecisionRow._make(row) for row in rows}
+
+    def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
+        sql = f"SELECT {STATE} FROM states WHERE experiment = ? AND instance IN"
+        return {row[0]: State(*row) for row in self._among(sql, (experiment,), instances)}
+
+    def all_states(self, experiment: int) -> Iterator[State]:
+        for row in self.run(f"SELECT {STATE} FROM states WHERE experiment = ? ORDER BY instance", (experiment,)):
+            yield State(*row)
+
+    def events_of(self, experiment: int) -> Iterator[tuple[Event, DecisionRow | None]]:
+        columns = ", ".join([*(f"e.{name}" for name in Event._fields), *(f"d.{name}" for name in DecisionRow._fields)])
+        sql = f"SELECT {columns} FROM events e LEFT JOIN decisions d ON d.ticket = e.ticket WHERE e.experiment = ?"
+        width = len(Event._fields)
+        for row in self.run(f"{sql} ORDER BY e.instance, e.seq", (experiment,)):
+            yield Event._make(row[:width]), DecisionRow._make(row[width:]) if row[width] is not None else None
+
+    def growths(self, experiment: int) -> dict[int, list[tuple[int, int]]]:
+        found: dict[int, list[tuple[int, int]]] = {}
+        sql = "SELECT instance, seq, action FROM events WHERE experiment = ? AND kind = 'grow' ORDER BY instance, seq"
+        for instance, seq, action in self.run(sql, (experiment,)):
+            found.setdefault(instance, []).append((seq, action))
+        return found
+
+    def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
+        rows = self.run(f"SELECT id, {EVENT} FROM events WHERE id > ? ORDER BY id LIMIT ?", (id_, limit))
+        return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows.fetchall()]
+
+    def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
+        found = self.run(f"SELECT {DECISION} FROM decisions WHERE experiment = ? ORDER BY round", (experiment,))
+        while rows := found.fetchmany(size):
+            yield [DecisionRow._make(row) for row in rows]
+
+    def counters(self, experiment: int) -> dict[str, int]:
+        return dict(self.run("SELECT kind, count FROM counters WHERE experiment = ?", (experiment,)))
+
+    def queue_lengths(self, experiment: int) -> dict[int, int]:
+        return dict(self.run("SELECT cell, count(*) FROM queue WHERE experiment = ? GROUP BY cell", (experiment,)))
+
+    def queued(self, experiment: int, cell: int, after: int, limit: int) -> list[Queued]:
+        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = ? AND cell = ? AND position > ?"
+        rows = self.run(f"{sql} ORDER BY position LIMIT ?", (experiment, cell, after, limit))
+        return [Queued._make(row) for row in rows.fetchall()]
+
+    def outstanding(self, experiment: int) -> int:
+        sql = "SELECT count(*) FROM decisions WHERE experiment = ? AND state = 'open'"
+        return int(self.run(sql, (experiment,)).fetchone()[0])
+
+    def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
+        rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > ?", (after,))
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def tokens(self) -> list[Token]:
+        sql = "SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at"
+        return [Token._make(row) for row in self.run(sql)]
+
+    def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
+        found: dict[int, list[Checkpoint]] = {}
+        sql = f"SELECT {STATE}, queue, floor, at FROM checkpoints WHERE experiment = ? ORDER BY instance, seq"
+        for *state, queue, floor, at in self.run(sql, (experiment,)):
+            found.setdefault(state[0], []).append(Checkpoint(experiment, State(*state), queue, bool(floor), at))
+        return found
+
+    # --- writing ---
+
+    def set_meta(self, key: str, value: str) -> None:
+        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+    def add_experiment(self, row: ExperimentRow) -> int | None:
+        sql = "INSERT INTO experiments (name, spec, version, layout, created_at, archived_at) VALUES (?, ?, ?, ?, ?, ?)"
+        found = self.run(f"{sql} ON CONFLICT (name) DO NOTHING RETURNING id", row[1:]).fetchall()
+        return int(found[0][0]) if found else None
+
+    def change_experiment(self, row: ExperimentRow) -> None:
+        sql = "UPDATE experiments SET spec = ?, version = ?, layout = ?, archived_at = ? WHERE id = ?"
+        self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+
+    def take_rounds(self, experiment: int, count: int) -> int:
+        sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
+        return int(self.run(sql, (count, experiment)).fetchall()[0][0]) - count + 1
+
+    def take_free(self, experiment: int, count: int, besides: Sequence[int]) -> list[State]:
+        # Left to itself SQLite looks through all states in order, the busy ones too.
+        sql = f"SELECT {STATE} FROM states INDEXED BY states_free WHERE experiment = ? AND free = 1"
+        sql += " ORDER BY instance LIMIT ?"
+        rows = self.run(sql, (experiment, count + len(besides))).fetchall()
+        known = set(besides)
+        return [State(*row) for row in rows if row[0] not in known][:count]
+
+    def next_instance(self, experiment: int, count: int) -> int:
+        found = self.run("SELECT max(instance) FROM states WHERE experiment = ?", (experiment,)).fetchone()[0]
+        return 0 if found is None else int(found) + 1
+
+    def put_states(self, experiment: int, states: Iterable[State]) -> None:
+        rows = ((experiment, s.instance, s.seq, 1 if s.free else 0, s.data, s.held, s.steps) for s in states)
+        self._insert(f"INSERT OR REPLACE INTO states (experiment, {STATE})", rows)
+
+    def add_decisions(self, rows: Iterable[DecisionRow]) -> None:
+        self._insert(f"INSERT INTO decisions ({DECISION})", rows)
+
+    def end(self, rows: Iterable[Closing]) -> None:
+        self.many("UPDATE decisions SET state = ?, value = ?, closed_at = ? WHERE ticket = ?", rows)
+
+    def make_stale(self, experiment: int, action: int) -> None:
+        sql = "UPDATE decisions SET stale = 1 WHERE experiment = ? AND state = 'open' AND action = ?"
+        self.run(sql, (experiment, action))
+
+    def due(self, experiment: int, now: float, limit: int) -> list[DecisionRow]:
+        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND state = 'open' AND expires_at <= ?"
+        rows = self.run(f"{sql} ORDER BY expires_at LIMIT ?", (experiment, now, limit)).fetchall()
+        return [DecisionRow._make(row) for row in rows]
+
+    def add_events(self, rows: Iterable[Event]) -> None:
+        self._insert(f"INSERT INTO events ({EVENT})", rows)
+
+    def add_remarks(self, rows: Iterable[Remark]) -> None:
+        self._insert("INSERT INTO remarks (experiment, ticket, kind, value, at)", rows)
+
+    def count(self, experiment: int, kind: str, by: int) -> None:
+        sql = "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT (experiment, kind)"
+        self.run(f"{sql} DO UPDATE SET count = count + excluded.count", (experiment, kind, by))
+
+    def push(self, rows: Iterable[Queued]) -> None:
+        self._insert("INSERT INTO queue (experiment, cell, position, value)", rows)
+
+    def pull(self, rows: Iterable[Queued]) -> None:
+        self.many("DELETE FROM queue WHERE experiment = ? AND cell = ? AND position = ?", (row[:3] for row in rows))
+
+    def find_keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]:
+        found = {}
+        sql = "SELECT experiment, key, digest, answer, at FROM keys WHERE experiment = ? AND key = ?"
+        for pair in wanted:
+            for row in self.run(sql, pair):
+                found[pair] = Key._make(row)
+        return found
+
+    def add_keys(self, rows: Iterable[Key]) -> None:
+        self._insert("INSERT INTO keys (experiment, key, digest, answer, at)", rows)
+
+    def purge_keys(self, before: float, limit: int) -> int:
+        sql = "SELECT experiment, key FROM keys WHERE at < ? ORDER BY at LIMIT ?"
+        old = self.run(sql, (before, limit)).fetchall()
+        self.many("DELETE FROM keys WHERE experiment = ? AND key = ?", old)
+        return len(old)
+
+    def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None:
+        self.many("INSERT OR REPLACE INTO folds (experiment, upto, counters) VALUES (?, ?, ?)", rows)
+
+    def add_token(self, token: Token) -> None:
+        self.run("INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?)", token)
+
+    def revoke(self, name: str, at: float) -> int:
+        sql = "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
+        return self.run(sql, (at, name)).rowcount
+
+    def changed_since_checkpoint(self, experiment: int) -> Iterator[State]:
+        columns = ", ".join(f"s.{name}" for name in STATE.split(", "))
+        rows = self.run(
+            f"SELECT {columns} FROM states s LEFT JOIN checkpoints c "
+            "ON c.experiment = s.experiment AND c.instance = s.instance AND c.seq = s.seq "
+            "WHERE s.experiment = ? AND s.seq > 0 AND c.seq IS NULL ORDER BY s.instance",
+            (experiment,),
+        )
+        for row in rows.fetchall():
+            yield State(*row)
+
+    def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None:
+        self.many(
+            f"INSERT OR REPLACE INTO checkpoints (experiment, {STATE}, queue, floor, at) VALUES ({_marks(10)})",
+            (
+                (c.experiment, s.instance, s.seq, int(s.free), s.data, s.held, s.steps, c.queue, int(c.floor), c.at)
+                for c in rows
+                for s in (c.state,)
+            ),
+        )
+
+    def purge(self, experiment: int, before: float, limit: int) -> int:
+        kept = (
+            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints WHERE experiment = ?1 AND at <= ?2 "
+            "GROUP BY instance) "
+        )
+        sql = (
+            "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = ?1 AND e.instance = k.instance "
+            "AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "ORDER BY e.instance, e.seq LIMIT ?3"
+        )
+        old = self.run(kept + sql, (experiment, before, limit)).fetchall()
+        closed = [(ticket,) for _, kind, ticket in old if kind != "decide" and ticket is not None]
+        self.many("UPDATE decisions SET context = NULL WHERE ticket = ?", closed)
+        self.many("DELETE FROM events WHERE id = ?", [(row[0],) for row in old])
+        if len(old) < limit:
+            sql = "DELETE FROM checkpoints WHERE experiment = ?1 AND seq < (SELECT seq FROM kept k WHERE k.instance = "
+            self.run(f"{kept}{sql}checkpoints.instance)", (experiment, before))
+        return len(old)
+
+
+class SQLite:
+    """A database in one file. With `serve` it is created where missing and held against other servers."""
+
+    exclusive = True
+
+    def __init__(self, file: str | Path, *, serve: bool = False) -> None:
+        self.file = str(file)
+        if not serve and not Path(file).is_file():
+            raise InvalidState(f"there is no database {self.file}")
+        self._lock = _take_lock(f"{self.file}.lock") if serve else None
+        self._readers: list[Session] = []
+        self._guard = threading.Lock()
+        try:
+            self._writer = Session(self.file)
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._unlock()
+            raise InvalidState(f"{self.file} cannot be used as a database: {error}") from None
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _prepare(self) -> None:
+        run = self._writer.run
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        run(f"PRAGMA wal_autocheckpoint = {LOG}")
+        if self._version() == schema.SCHEMA:
+            return
+        with self.write() as session:
+            version = self._version()
+            if version > schema.SCHEMA:
+                raise InvalidState(
+                    f"{self.file} has schema {version}, this version of belated reads up to {schema.SCHEMA}"
+                )
+            for statement in schema.statements("sqlite", version):
+                session.run(statement)
+            session.set_meta("schema", str(schema.SCHEMA))
+
+    def _version(self) -> int:
+        tables = self._writer.run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if not tables:
+            return 0
+        if ("meta",) not in tables or ("decisions",) not in tables:
+            raise InvalidState(f"{self.file} is a database of something else")
+        return int(self._writer.meta("schema") or 0)
+
+    @contextmanager
+    def write(self, *, alone: bool = False) -> Iterator[Session]:
+        session = self._writer
+        try:
+            session.run("BEGIN IMMEDIATE")
+            try:
+                yield session
+                session.run("COMMIT")
+            except BaseException:
+                if session.connection.in_transaction:
+                    session.run("ROLLBACK")
+                raise
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"{self.file}: {error}") from error
+
+    @contextmanager
+    def _reader(self) -> Iterator[Session]:
+        with self._guard:
+            session = self._readers.pop() if self._readers else None
+        session = session or Session(self.file)
+        try:
+            yield session
+        finally:
+            with self._guard:
+                self._readers.append(session)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        with self._reader() as session:
+            session.run("BEGIN")
+            try:
+                yield session
+            finally:
+                session.run("ROLLBACK")
+
+    def settle(self) -> None:
+        """There is one writer: everything has its place at once."""
+
+    def tend(self) -> None:
+        """Move what is committed from the log into the file, beside the writer: little is left for it to do."""
+        with self._reader() as session:
+            session.run("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def backup(self, file: str) -> None:
+        """A copy of one moment, while others go on writing."""
+        if Path(file).exists():
+            raise InvalidState(f"{file} exists already")
+        session = Session(self.file)
+        try:
+            session.run("VACUUM INTO ?", (file,))
+        finally:
+            session.connection.close()
+        with open(file, "rb+") as copy:
+            os.fsync(copy.fileno())
+
+    def close(self) -> None:
+        for session in (*self._readers, self._writer):
+            session.connection.close()
+        self._readers.clear()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _take_lock(file: str) -> int:
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise InvalidState(f"another server has {file.removesuffix('.lock')} open") from None
+    return handle

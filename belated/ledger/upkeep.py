@@ -1,0 +1,123 @@
+"""What keeps a database for years: states of earlier versions, retention, and forgetting what is no longer needed.
+
+Retention: every half of an experiment's `retention_seconds`, states that changed get a checkpoint. Events that lie
+before a checkpoint older than `retention_seconds` are deleted, with the contexts of the decisions that they closed;
+`verify` then starts at the checkpoint.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from belated.kernels import states
+from belated.ledger.experiment import Experiment
+from belated.ledger.fold import Folder
+from belated.ledger.player import InMemory, vector
+from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store, Writer
+
+#: Seconds that an idempotency key is kept.
+KEYS_LIVE = 25 * 3600.0
+
+
+def tick(folder: Folder, experiments: Iterable[Experiment], session: Writer, now: float, limit: int) -> bool:
+    """Save statistics, forget old keys, keep to the retention; whether more is to do."""
+    kept = [each for each in experiments if each.retention is not None and each.trouble is None]
+    if kept:
+        folder.catch_up()  # no event may go that is not in the statistics
+    session.put_folds(folder.to_save())
+    more = session.purge_keys(now - KEYS_LIVE, limit) == limit
+    for experiment in kept:
+        more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+    return more
+
+
+def _retain(experiment: Experiment, retention: float, session: Writer, now: float, limit: int) -> bool:
+    key = f"checkpointed {experiment.id}"
+    if now >= float(session.meta(key) or experiment.created_at) + retention / 2:
+        if experiment.queued:
+            session.states(experiment.id, [0])  # locked, so that its queues stay as they are
+        queue = queue_bytes(experiment, session)
+        changed = session.changed_since_checkpoint(experiment.id)
+        session.add_checkpoints(Checkpoint(experiment.id, state, queue, False, now) for state in changed)
+        session.set_meta(key, repr(now))
+        return True
+    return session.purge(experiment.id, now - retention, limit) == limit
+
+
+def queue_bytes(experiment: Experiment, session: Reader) -> bytes:
+    """QPM-D's queues as they are; empty for others."""
+    if not experiment.queued:
+        return b""
+    lengths = session.queue_lengths(experiment.id)
+    rows = [row for cell, count in lengths.items() for row in session.queued(experiment.id, cell, -1, count)]
+    return json.dumps([[row.cell, row.position, row.value.hex()] for row in rows]).encode()
+
+
+def queues_of(checkpoint: Checkpoint) -> InMemory:
+    """The queues that `queue_bytes` wrote."""
+    queues = InMemory()
+    for cell, position, value in json.loads(checkpoint.queue or b"[]"):
+        known = vector(bytes.fromhex(value))
+        assert known is not None
+        queues.push(cell, position, known)
+    return queues
+
+
+# --- states of another version ---
+
+
+def opened(store: Store, row: ExperimentRow) -> Experiment:
+    """An experiment as it is stored, with its states brought up to date; read-only where that cannot be done."""
+    experiment = Experiment.from_row(row)
+    if experiment.stored is None:
+        return experiment
+    if experiment.learner.migrate is None:
+        return replace(experiment, trouble=mismatch(experiment))
+    with store.write(alone=True) as session:
+        experiment = next(Experiment.from_row(now) for now in session.experiments() if now.id == row.id)
+        return experiment if experiment.stored is None else _migrate(experiment, session)
+
+
+def mismatch(experiment: Experiment) -> str:
+    """What is wrong with stored states of another version."""
+    assert experiment.stored is not None
+    version, layout = experiment.stored
+    name, here = type(experiment.learner).__name__, experiment.learner.version
+    if version != here:
+        return f"{experiment.name} was stored by {name} version {version}, this is version {here}: it is read-only"
+    now = replace(experiment, stored=None).row().layout
+    return f"{experiment.name} was stored by {name} with the layout {layout}, here it is {now}: it is read-only"
+
+
+def _migrate(experiment: Experiment, session: Writer) -> Experiment:
+    """Rewrite all states by the learner's `migrate`. Nothing before can be replayed: each gets a checkpoint."""
+    assert experiment.stored is not None
+    version, layout = experiment.stored
+    learner, now, queue = experiment.learner, session.now(), queue_bytes(experiment, session)
+    changed: list[State] = []
+    for state in list(session.all_states(experiment.id)):
+        old = np.frombuffer(state.data, _dtype(layout, len(state.data)))
+        fresh = states.blank(learner)
+        for name in ("predictions", "answering"):
+            fresh[name] = old[name]
+        learner.migrate(version, old[0], fresh[0])
+        state.data = fresh.tobytes()
+        changed.append(state)
+    session.put_states(experiment.id, changed)
+    session.add_checkpoints(Checkpoint(experiment.id, state, queue, True, now) for state in changed)
+    moved = replace(experiment, stored=None)
+    session.change_experiment(moved.row())
+    return moved
+
+
+def _dtype(layout: str, size: int) -> np.dtype[Any]:
+    """The record that a layout text describes."""
+    names, formats, offsets = zip(*json.loads(layout), strict=True)
+    kinds = [ast.literal_eval(text) if text[0] in "([{" else text for text in formats]
+    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": size})

@@ -1,0 +1,239 @@
+"""Bodies of requests, strictly read, and what they become in the ledger; and how answers look."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from belated.errors import InvalidArgument, Unsupported
+from belated.ledger.errors import Refused
+from belated.ledger.experiment import Experiment, make
+from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
+
+#: Decisions that one request may ask for.
+COUNT = 10_000
+
+Context = float | list[float]
+Value = float | str | list[float]
+
+
+class Limits(Struct, forbid_unknown_fields=True):
+    """What keeps an experiment small."""
+
+    outstanding: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
+
+
+class NewExperiment(Struct, forbid_unknown_fields=True):
+    """An experiment to create."""
+
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["ads"])]
+    actions: Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1, max_length=1000)]
+    forecaster: dict[str, Any] | str
+    reward_range: Annotated[list[float], Meta(min_length=2, max_length=2)] = field(default_factory=lambda: [0.0, 1.0])
+    expiry_seconds: float | None = None
+    on_expiry: str | float = "drop"
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    limits: Limits = field(default_factory=Limits)
+    retention_seconds: float | None = None
+
+
+class NewDecisions(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One decision; or `count` of them; or one for each of `contexts`."""
+
+    context: Context | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT)] | None = None
+    contexts: Annotated[list[Context], Meta(min_length=1, max_length=COUNT)] | None = None
+    allowed: Annotated[list[str], Meta(min_length=1)] | None = None
+
+
+class NewFeedback(Struct, forbid_unknown_fields=True):
+    """The value of a decision: a reward; for learners of full information all rewards; or a symbol."""
+
+    ticket: Any
+    value: Value
+
+
+class Cancellation(Struct, forbid_unknown_fields=True):
+    """A decision that was never shown."""
+
+    ticket: Any
+
+
+class Replacement(Struct, forbid_unknown_fields=True):
+    """A new action takes the place of an old one."""
+
+    action: str
+    new: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class NewAction(Struct, forbid_unknown_fields=True):
+    """One more action."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+Body = TypeVar("Body")
+_decisions = msgspec.json.Decoder(NewDecisions)
+_feedback = msgspec.json.Decoder(NewFeedback)
+_any = msgspec.json.Decoder()
+encode = msgspec.json.Encoder().encode
+#: What reading may raise: bytes within a text that are no UTF-8 have an error of their own.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Malformed(Exception):
+    """A body that is no JSON."""
+
+
+def read(body: bytes) -> Any:
+    """A body as data. NaN, infinite and too large numbers are read, so that they can be refused by name."""
+    try:
+        return _any.decode(body)
+    except UNREADABLE:
+        pass
+    try:
+        data = json.loads(body)
+        json.dumps(data, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"the body is not JSON: {error}") from None
+    return data
+
+
+def parse(body: bytes, kind: type[Body]) -> Body:
+    """A body of a kind; Malformed if it is no JSON, a refusal if it is something else."""
+    return convert(read(body), kind)
+
+
+def convert(data: Any, kind: type[Body]) -> Body:
+    """Data of a kind."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise Refused("invalid", str(error)) from None
+
+
+# --- from bodies to items ---
+
+
+def experiment(body: bytes) -> Experiment:
+    """The experiment that a body describes."""
+    new = parse(body, NewExperiment)
+    given = msgspec.structs.asdict(new) | {"limits": msgspec.structs.asdict(new.limits)}
+    try:
+        return make(**given)
+    except InvalidArgument as error:
+        raise refusal(error) from None
+
+
+def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
+    """The decisions that a body asks for, and whether it asks for a list."""
+    try:
+        asked = _decisions.decode(body or b"{}")
+    except UNREADABLE:
+        asked = parse(body, NewDecisions)
+    try:
+        contexts, several = _contexts(to, asked)
+        allowed = None if asked.allowed is None else _allowed(to, asked.allowed)
+    except InvalidArgument as error:
+        raise refusal(error) from None
+    if key is None:
+        return Decide(to, contexts, allowed), several
+    if not 1 <= len(key) <= 200:
+        raise Refused("invalid", "an Idempotency-Key has 1 to 200 characters")
+    return Decide(to, contexts, allowed, key, hashlib.sha256(encode(asked)).digest()), several
+
+
+def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
+    if sum(part is not None for part in (asked.context, asked.count, asked.contexts)) > 1:
+        raise InvalidArgument("one of context, count and contexts may be given")
+    if asked.contexts is not None:
+        return [to.context(context) for context in asked.contexts], True
+    if asked.count is not None:
+        return [to.context(None)] * asked.count, True
+    return [to.context(asked.context)], False
+
+
+def _allowed(to: Experiment, names: list[str]) -> tuple[int, ...]:
+    to.check_allowed()
+    return tuple(sorted({to.number(name) for name in names}))
+
+
+def feedback(to: Experiment, body: bytes) -> tuple[Feedback, list[Any] | None]:
+    """The feedback in a body, and the tickets of a list (None for a single one)."""
+    try:
+        one = _feedback.decode(body)
+    except UNREADABLE:
+        data = read(body)
+        if isinstance(data, list):
+            return Feedback(to, [_entry(to, each) for each in data]), [_ticket_text(each) for each in data]
+        one = convert(data, NewFeedback)
+    try:
+        to.check(one.value)
+    except InvalidArgument as error:
+        raise refusal(error) from None
+    return Feedback(to, [(ticket_of(one.ticket), one.value)]), None
+
+
+def _entry(to: Experiment, data: Any) -> tuple[bytes | None, Any]:
+    """One of a list: what is wrong with it is its own affair."""
+    try:
+        one = convert(data, NewFeedback)
+        to.check(one.value)
+    except InvalidArgument as error:
+        return _entry_ticket(data), refusal(error)
+    except Refused as error:
+        return _entry_ticket(data), error
+    return ticket_of(one.ticket), one.value
+
+
+def _entry_ticket(data: Any) -> bytes | None:
+    return ticket_of(data.get("ticket")) if isinstance(data, dict) else None
+
+
+def _ticket_text(data: Any) -> Any:
+    ticket = data.get("ticket") if isinstance(data, dict) else None
+    return ticket if isinstance(ticket, str) else None
+
+
+def cancel(to: Experiment, body: bytes) -> tuple[Cancel, list[Any] | None]:
+    """The cancellations in a body, and the tickets of a list (None for a single one)."""
+    data = read(body)
+    if isinstance(data, list):
+        return Cancel(to, [_entry_ticket(each) for each in data]), [_ticket_text(each) for each in data]
+    return Cancel(to, [ticket_of(convert(data, Cancellation).ticket)]), None
+
+
+def refusal(error: InvalidArgument) -> Refused:
+    """An error of an argument as a refusal."""
+    return Refused("unsupported" if isinstance(error, Unsupported) else "invalid", str(error))
+
+
+# --- from answers to bodies ---
+
+
+def decided(answer: list[Decided], several: bool) -> bytes:
+    """The body that tells of decisions."""
+    return encode({"decisions": answer} if several else answer[0])
+
+
+def outcome(ticket: Any, answer: str | Refused) -> dict[str, Any]:
+    """One item of a list of feedback or cancellations."""
+    if isinstance(answer, Refused):
+        return {"ticket": ticket, "status": "error", "error": {"kind": answer.kind, "message": str(answer)}}
+    return {"ticket": ticket, "status": answer}
+
+
+def described(experiment: Experiment) -> dict[str, Any]:
+    """An experiment as people see it."""
+    return {
+        "name": experiment.name,
+        **experiment.spec(),
+        "created_at": experiment.created_at,
+        "archived_at": experiment.archived_at,
+        "read_only": experiment.trouble,
+        "warnings": experiment.warnings,
+    }

@@ -1,0 +1,437 @@
+"""The routes. An endpoint reads a body of limited size, checks the token, asks the ledger, and writes JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from belated import __version__
+from belated.errors import InvalidArgument
+from belated.ledger.errors import Refused
+from belated.ledger.experiment import Experiment
+from belated.ledger.items import Archive, Create, Grow, Item, Replace, Sweep, Upkeep, ticket_of
+from belated.ledger.ledger import Ledger
+from belated.service import api, dashboard, openapi
+from belated.service.auth import Guard
+from belated.service.batch import Batcher, Busy
+from belated.service.metrics import Metrics
+
+log = logging.getLogger("belated")
+
+#: Bytes that a body may have.
+BODY = 1_000_000
+#: Seconds between sweeps, and between savings of statistics; events after which these are saved earlier.
+SWEEP = 1.0
+UPKEEP = 30.0
+UNSAVED = 50_000
+
+STATUS = {
+    "malformed": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "unknown_experiment": 404,
+    "unknown_ticket": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "conflict": 409,
+    "cancelled": 409,
+    "expired": 409,
+    "closed": 409,
+    "exists": 409,
+    "archived": 409,
+    "read_only": 409,
+    "too_large": 413,
+    "invalid": 422,
+    "unsupported": 422,
+    "key_reused": 422,
+    "too_many_outstanding": 429,
+    "internal": 500,
+    "busy": 503,
+    "storage": 503,
+}
+JSON = (b"content-type", b"application/json")
+RETRY = (b"retry-after", b"1")
+POLICY = (
+    b"content-security-policy",
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+)
+SAFE = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+
+
+class Problem(Exception):
+    """A request that is refused before it reaches the ledger."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Request(NamedTuple):
+    """What a handler sees of a request."""
+
+    path: dict[str, str]
+    headers: dict[bytes, bytes]
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """What a handler answers."""
+
+    status: int
+    body: bytes
+    kind: tuple[bytes, bytes] = JSON
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+def failure(kind: str, message: str) -> Reply:
+    """An error as a body."""
+    return Reply(STATUS[kind], api.encode({"error": {"kind": kind, "message": message}}))
+
+
+async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    """The body, if it is not too large."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > BODY:
+        raise Problem("too_large", f"a body may have {BODY} bytes")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        parts, size = [body], len(body)
+        while message.get("more_body", False):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Problem("malformed", "the body ended too early")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > BODY:
+                raise Problem("too_large", f"a body may have {BODY} bytes")
+        body = b"".join(parts)
+    return body
+
+
+class Endpoint:
+    """One route as an ASGI application."""
+
+    def __init__(self, service: Service, name: str, handle: Handler, needs: str | None) -> None:
+        self._service = service
+        self._name = name
+        self._handle = handle
+        self._needs = needs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        service = self._service
+        headers = dict(scope["headers"])
+        try:
+            if self._needs is not None and service.guard.needed:
+                service.check_token(headers, self._needs)
+            body = await read_body(headers, receive)
+            reply = await service.answer(self._handle, Request(scope["path_params"], headers, body))
+        except Refused as refusal:
+            reply = failure(refusal.kind, str(refusal))
+        except Problem as problem:
+            reply = failure(problem.kind, str(problem))
+        except api.Malformed as error:
+            reply = failure("malformed", str(error))
+        except Busy:
+            reply = failure("busy", "too much is waiting; try again in a second")
+        except Exception as error:
+            log.error("a request failed", exc_info=error)
+            reply = failure("internal", "this request failed")
+        sent = [reply.kind, (b"content-length", str(len(reply.body)).encode()), *SAFE]
+        if reply.status == 503:
+            sent.append(RETRY)
+        if reply.status == 401:
+            sent.append((b"www-authenticate", b"Bearer"))
+        if reply.kind is not JSON:
+            sent.append(POLICY)
+        await send({"type": "http.response.start", "status": reply.status, "headers": sent})
+        await send({"type": "http.response.body", "body": reply.body})
+        service.metrics.requests[self._name, reply.status] += 1
+        service.metrics.seconds.add(time.perf_counter() - started)
+
+
+class Verbs:
+    """What a path can be asked."""
+
+    def __init__(self, known: dict[str, Endpoint]) -> None:
+        self._known = known | ({"HEAD": known["GET"]} if "GET" in known else {})
+        self._allow = (b"allow", ", ".join(sorted(self._known)).encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._known.get(scope["method"])
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        else:
+            await refuse("method_not_allowed", scope, send, self._allow)
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """What is asked for is not there."""
+    if scope["type"] == "http":
+        await refuse("not_found", scope, send)
+    else:
+        await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+
+async def refuse(kind: str, scope: Scope, send: Send, *headers: tuple[bytes, bytes]) -> None:
+    """Answer what no endpoint answers."""
+    reply = failure(kind, f"{scope['method']} {scope['path']} is not part of this service, see /docs")
+    sent = [JSON, (b"content-length", str(len(reply.body)).encode()), *SAFE, *headers]
+    await send({"type": "http.response.start", "status": reply.status, "headers": sent})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+class Service:
+    """What the routes do, over one ledger."""
+
+    def __init__(self, ledger: Ledger, guard: Guard, close: Callable[[], None] = lambda: None) -> None:
+        self.ledger = ledger
+        self.guard = guard
+        self.metrics = Metrics()
+        self._close = close
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
+        self._batcher: Batcher | None = None
+
+    @property
+    def batcher(self) -> Batcher:
+        assert self._batcher is not None
+        return self._batcher
+
+    def check_token(self, headers: dict[bytes, bytes], needs: str) -> None:
+        """Refuse who may not do it."""
+        scopes = self.guard.scopes(headers.get(b"authorization", b""))
+        if scopes is None:
+            raise Problem("unauthorized", "this needs a bearer token: Authorization: Bearer TOKEN")
+        if needs not in scopes and "admin" not in scopes:
+            raise Problem("forbidden", f"this token lacks the scope {needs!r}")
+
+    async def ask(self, item: Item, weight: int = 1) -> Any:
+        """The ledger's answer, committed; refusals are raised."""
+        answer = await self.batcher.submit(item, weight)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    async def aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Something slow, out of the event loop's way."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
+
+    async def answer(self, handle: Handler, request: Request) -> Reply:
+        """What a route says. An experiment that is unknown here may have been made by another process."""
+        try:
+            return await handle(request)
+        except Refused as refusal:
+            if refusal.kind != "unknown_experiment" or self.ledger.store.exclusive:
+                raise
+            await self.aside(self.ledger.refresh)
+            return await handle(request)
+
+    def find(self, request: Request) -> Experiment:
+        """The experiment in the path."""
+        return self.ledger.find(request.path["name"])
+
+    # --- experiments ---
+
+    async def create(self, request: Request) -> Reply:
+        experiment, player = await self.aside(self._prepare, request.body)
+        made = await self.ask(Create(experiment, player))
+        log.info("%s is created: %r", made.name, made.forecaster)
+        return Reply(201, api.encode(api.described(made)))
+
+    def _prepare(self, body: bytes) -> tuple[Experiment, Any]:
+        experiment = api.experiment(body)
+        if self.ledger.has(experiment.name):
+            raise Refused("exists", f"there is an experiment called {experiment.name!r} already")
+        return experiment, self.ledger.prepare(experiment)
+
+    async def experiments(self, request: Request) -> Reply:
+        await self.aside(self.ledger.refresh)
+        return Reply(200, api.encode({"experiments": [api.described(each) for each in self.ledger.experiments()]}))
+
+    async def experiment(self, request: Request) -> Reply:
+        await self.aside(self.ledger.refresh)
+        return Reply(200, api.encode(api.described(self.find(request))))
+
+    async def archive(self, request: Request) -> Reply:
+        return Reply(200, api.encode(api.described(await self.ask(Archive(self.find(request))))))
+
+    async def replace(self, request: Request) -> Reply:
+        body = api.parse(request.body, api.Replacement)
+        changed = await self.ask(Replace(self.find(request), body.action, body.new))
+        return Reply(200, api.encode(api.described(changed)))
+
+    async def grow(self, request: Request) -> Reply:
+        body = api.parse(request.body, api.NewAction)
+        changed = await self.ask(await self.aside(self._growth, self.find(request), body.name))
+        return Reply(200, api.encode(api.described(changed)))
+
+    def _growth(self, experiment: Experiment, name: str) -> Grow:
+        try:
+            return Grow(experiment, name, self.ledger.prepare(experiment.grown(name)))
+        except InvalidArgument as error:
+            raise api.refusal(error) from None
+
+    # --- decisions ---
+
+    async def decide(self, request: Request) -> Reply:
+        key = request.headers.get(b"idempotency-key")
+        item, several = api.decide(self.find(request), request.body, None if key is None else key.decode("latin-1"))
+        weight = len(item.contexts)
+        answer = await self.ask(item, weight)
+        self.metrics.outcomes["decided"] += weight
+        return Reply(201, api.decided(answer, several))
+
+    async def feedback(self, request: Request) -> Reply:
+        item, tickets = api.feedback(self.find(request), request.body)
+        answer = await self.ask(item, len(item.entries) or 1)
+        for each in answer:
+            self.metrics.outcomes[each.kind if isinstance(each, Refused) else each] += 1
+        return self._outcomes(answer, tickets, item.entries[0][0] if item.entries else None)
+
+    async def cancel(self, request: Request) -> Reply:
+        item, tickets = api.cancel(self.find(request), request.body)
+        answer = await self.ask(item, len(item.tickets) or 1)
+        return self._outcomes(answer, tickets, item.tickets[0] if item.tickets else None)
+
+    def _outcomes(self, answer: list[Any], tickets: list[Any] | None, only: bytes | None) -> Reply:
+        if tickets is not None:
+            results = [api.outcome(ticket, each) for ticket, each in zip(tickets, answer, strict=True)]
+            return Reply(200, api.encode({"results": results}))
+        (each,) = answer
+        if isinstance(each, Refused):
+            raise each
+        ticket = only.hex() if only is not None else None
+        return Reply(202 if each == "late" else 200, api.encode(api.outcome(ticket, each)))
+
+    async def decision(self, request: Request) -> Reply:
+        ticket = ticket_of(request.path["ticket"])
+        return Reply(200, api.encode(await self.aside(self.ledger.decision, self.find(request), ticket)))
+
+    async def statistics(self, request: Request) -> Reply:
+        return Reply(200, api.encode(await self.aside(self.ledger.statistics, self.find(request))))
+
+    async def overview(self, request: Request) -> Reply:
+        experiments = self.ledger.experiments()
+        known = await self.aside(self.ledger.folder.overview, experiments)
+        pairs = zip(experiments, known["experiments"], strict=True)
+        known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
+        return Reply(200, api.encode(known))
+
+    # --- about the service ---
+
+    async def health(self, request: Request) -> Reply:
+        good = self.batcher.alive
+        body = {"status": "ok" if good else "the writer has stopped", "version": __version__}
+        return Reply(200 if good else 503, api.encode(body))
+
+    async def prometheus(self, request: Request) -> Reply:
+        return Reply(200, self.metrics.text(), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
+
+    async def openapi(self, request: Request) -> Reply:
+        return Reply(200, openapi.encoded())
+
+    async def docs(self, request: Request) -> Reply:
+        return Reply(200, openapi.page(), (b"content-type", b"text/html; charset=utf-8"))
+
+    async def dashboard(self, request: Request) -> Reply:
+        found = dashboard.find(request.path.get("file", dashboard.INDEX))
+        if found is None:
+            raise Problem("not_found", "the dashboard has no such file")
+        return Reply(200, found[0], (b"content-type", found[1]))
+
+    async def style(self, request: Request) -> Reply:
+        return Reply(200, openapi.STYLE, (b"content-type", b"text/css; charset=utf-8"))
+
+    # --- from start to end ---
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        """The writer and the clock run while the application does."""
+        self._batcher = Batcher(self.ledger, self.metrics.batch)
+        self.metrics.waiting = lambda: self.batcher.waiting
+        clock = asyncio.create_task(self._clock())
+        try:
+            yield
+        finally:
+            clock.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await clock
+            await self._upkeep()
+            await self._batcher.stop()
+            self._readers.shutdown()
+            self._close()
+
+    async def _clock(self) -> None:
+        """Expiry about once a second, traffic or not; the rest now and then."""
+        last = time.monotonic() - random.uniform(0.0, UPKEEP)  # several processes take turns
+        while True:
+            await asyncio.sleep(SWEEP)
+            try:
+                while await self.batcher.submit(Sweep(), always=True) is True:
+                    pass
+                await self.aside(self._catch_up)
+                if time.monotonic() > last + UPKEEP or self.ledger.folder.unsaved > UNSAVED:
+                    last = time.monotonic()
+                    await self._upkeep()
+            except Exception as error:
+                log.error("the clock stumbled", exc_info=error)
+
+    async def _upkeep(self) -> None:
+        await self.aside(self.ledger.folder.catch_up)
+        while await self.batcher.submit(Upkeep(), always=True) is True:
+            pass
+
+    def _catch_up(self) -> None:
+        self.guard.refresh()
+        self.ledger.refresh()
+        self.ledger.store.tend()
+        if self.ledger.store.exclusive:
+            self.ledger.folder.catch_up()
+
+    def application(self) -> Router:
+        """The ASGI application; the routes that are used most come first.
+
+        It is a bare router: endpoints see to their own errors, and the layers of a whole application cost a tenth.
+        """
+        root = "/v1/experiments"
+        one = f"{root}/{{name}}"
+        routes: list[tuple[str, str, Handler, str | None]] = [
+            ("POST", f"{one}/decisions", self.decide, "decide"),
+            ("POST", f"{one}/feedback", self.feedback, "feedback"),
+            ("POST", f"{one}/cancellations", self.cancel, "feedback"),
+            ("GET", f"{one}/decisions/{{ticket}}", self.decision, "read"),
+            ("GET", f"{one}/statistics", self.statistics, "read"),
+            ("POST", f"{one}/archive", self.archive, "admin"),
+            ("POST", f"{one}/replacements", self.replace, "admin"),
+            ("POST", f"{one}/actions", self.grow, "admin"),
+            ("GET", one, self.experiment, "read"),
+            ("POST", root, self.create, "admin"),
+            ("GET", root, self.experiments, "read"),
+            ("GET", "/v1/overview", self.overview, "read"),
+            ("GET", "/metrics", self.prometheus, "read"),
+            ("GET", "/health", self.health, None),
+            ("GET", "/openapi.json", self.openapi, None),
+            ("GET", "/docs", self.docs, None),
+            ("GET", "/docs/style.css", self.style, None),
+            ("GET", "/", self.dashboard, None),
+            ("GET", "/dashboard/{file:path}", self.dashboard, None),
+        ]
+        verbs: dict[str, dict[str, Endpoint]] = {}
+        for method, path, handle, needs in routes:
+            verbs.setdefault(path, {})[method] = Endpoint(self, f"{method} {path}", handle, needs)
+        made = [Route(path, Verbs(known)) for path, known in verbs.items()]
+        return Router(made, lifespan=self.lifespan, default=not_found, redirect_slashes=False)

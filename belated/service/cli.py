@@ -1,0 +1,154 @@
+"""The commands of the service: serve, verify, export, backup, token."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from belated.errors import BelatedError, InvalidArgument
+
+if TYPE_CHECKING:
+    from belated.ledger.store import Store
+
+NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
+
+Database = Annotated[str, typer.Option(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")]
+token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    try:
+        yield
+    except (BelatedError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _check_installed() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidArgument(f"the service needs {', '.join(missing)}: pip install 'belated[service]'")
+
+
+@contextmanager
+def _opened(database: str) -> Iterator[Store]:
+    from belated.ledger.database import open_store
+
+    with _plain_errors():
+        store = open_store(database)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def serve(
+    database: Database = "belated.db",
+    host: Annotated[str, typer.Option(help="Where to listen; other than loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; more than one on PostgreSQL only.")] = 1,
+    require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
+) -> None:
+    """Serve decisions over HTTP: decide now, learn when the feedback comes, lose nothing.
+
+    The database is made if there is none. See /docs on the service for what it can do.
+    """
+    with _plain_errors():
+        _check_installed()
+        from belated.ledger.database import shown
+        from belated.service.server import serve as run
+
+        name = shown(database)
+        run(database, host, port, workers, require_token, lambda url: typer.echo(f"belated serves {name} at {url}"))
+
+
+def verify(database: Database = "belated.db") -> None:
+    """Rebuild every learner state from the recorded events, and compare.
+
+    It may run while the service does. The exit code is 1 if something is different.
+    """
+    from belated.ledger.verify import verify as check
+
+    with _opened(database) as store:
+        reports = list(check(store))
+    for report in reports:
+        typer.echo(str(report))
+    if any(report.verdict == "different" for report in reports):
+        raise typer.Exit(1)
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="The experiment.")],
+    file: Annotated[Path, typer.Argument(help="Where to write, such as decisions.parquet.")],
+    database: Database = "belated.db",
+) -> None:
+    """Write every decision of an experiment to a Parquet file: context, probability, feedback, times."""
+    from belated.ledger.export import export as write
+
+    with _opened(database) as store:
+        count = write(store, name, file)
+    typer.echo(f"{count} decisions written to {file}")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to write; it must not exist.")],
+    database: Database = "belated.db",
+) -> None:
+    """Copy the database as it is at one moment, while the service goes on. (Of PostgreSQL: for pg_restore.)"""
+    from belated.ledger.database import shown
+
+    with _opened(database) as store:
+        store.backup(str(file))
+    typer.echo(f"{shown(database)} copied to {file}")
+
+
+@token.command("create")
+def create_token(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    scope: Annotated[list[str] | None, typer.Option(help="decide, feedback, read or admin; several times.")] = None,
+    database: Database = "belated.db",
+) -> None:
+    """Make a token and show it, once. Without --scope it may decide, give feedback and read."""
+    from belated.ledger.database import is_postgres, open_store
+    from belated.service import auth
+
+    with _plain_errors():
+        if is_postgres(database) or not Path(database).exists():
+            open_store(database, serve=True).close()
+    with _opened(database) as store:
+        typer.echo(auth.create(store, name, scope or ["decide", "feedback", "read"]))
+
+
+@token.command("list")
+def list_tokens(database: Database = "belated.db") -> None:
+    """The tokens in use, and those that were revoked."""
+    with _opened(database) as store, store.read() as session:
+        for known in session.tokens():
+            state = "in use" if known.revoked_at is None else "revoked"
+            typer.echo(f"{known.name}\t{known.scopes}\t{state}")
+
+
+@token.command("revoke")
+def revoke_token(
+    name: Annotated[str, typer.Argument(help="The token's name.")],
+    database: Database = "belated.db",
+) -> None:
+    """End a token; a running service knows within seconds."""
+    from belated.service import auth
+
+    with _opened(database) as store:
+        auth.revoke(store, name)
+    typer.echo(f"{name} is revoked")
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (serve, verify, export, backup):
+        app.command()(command)
+    app.add_typer(token, name="token")

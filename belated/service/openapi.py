@@ -1,0 +1,320 @@
+"""The description of the API: OpenAPI 3.1 for programs, one page for people. Both are made from the same table."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from typing import Any, NamedTuple
+
+import msgspec
+
+from belated import __version__
+from belated.service import api
+
+
+class Answer(NamedTuple):
+    """One status that a route may answer with."""
+
+    status: int
+    text: str
+    schema: dict[str, Any]
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _either(*schemas: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": list(schemas)}
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+TEXT, NUMBER, INTEGER, ANYTHING = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "object"}
+TICKET = {"type": "string", "description": "32 hexadecimal digits"}
+MAYBE = {"type": ["number", "null"]}
+
+DECISION = {"ticket": TICKET, "action": INTEGER, "name": TEXT, "probability": NUMBER, "round": INTEGER}
+COUNTS = ("decisions", "feedback", "outstanding", "peak", "instances", "late", "expired", "cancelled", "conflicts")
+
+SCHEMAS: dict[str, Any] = {
+    "Error": _object({"error": _object({"kind": TEXT, "message": TEXT}, "kind", "message")}, "error"),
+    "Experiment": _object(
+        {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": NUMBER, "archived_at": MAYBE},
+        *("name", "actions", "forecaster", "created_at", "archived_at"),
+    ),
+    "Experiments": _object({"experiments": _list(_ref("Experiment"))}, "experiments"),
+    "Decision": _object(DECISION | {"expires_at": MAYBE}, *DECISION),
+    "Decisions": _object({"decisions": _list(_ref("Decision"))}, "decisions"),
+    "DecisionNow": _object(
+        DECISION
+        | {"state": {"enum": ["open", "closed", "expired", "cancelled"]}, "value": {}, "decided_at": NUMBER}
+        | {"context": {}, "allowed": {}, "expires_at": MAYBE, "closed_at": MAYBE, "replaced": {"type": "boolean"}},
+        *DECISION,
+        "state",
+    ),
+    "Outcome": _object(
+        {
+            "ticket": {"type": ["string", "null"]},
+            "status": {"enum": ["applied", "duplicate", "late", "cancelled", "error"]},
+            "error": _object({"kind": TEXT, "message": TEXT}),
+        },
+        "status",
+    ),
+    "Outcomes": _object({"results": _list(_ref("Outcome"))}, "results"),
+    "Statistics": _object(
+        {name: INTEGER for name in (*COUNTS, "duplicates", "unknown")}
+        | {"pulls": _list(INTEGER), "actions": _list(ANYTHING), "delays": ANYTHING, "series": ANYTHING}
+        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER},
+        *COUNTS,
+        *("duplicates", "pulls"),
+    ),
+    "Overview": _object({"at": NUMBER, "experiments": _list(_ref("Experiment"))}, "at", "experiments"),
+    "Health": _object({"status": TEXT, "version": TEXT}, "status", "version"),
+}
+
+ERRORS = {
+    400: "the body is not JSON, or nested too deep",
+    401: "no token, or one that is not known",
+    403: "the token lacks the scope",
+    404: "no such experiment or ticket",
+    409: "it contradicts what is on record: another value, cancelled, archived, read-only, or the name is taken",
+    413: "the body is larger than a million bytes",
+    422: "a value or a field is wrong, or the learner cannot do it",
+    429: "too many open decisions for the experiment's limit",
+    500: "a defect of the service; nothing was changed",
+    503: "too much is waiting, or the database is not there; try again after Retry-After seconds",
+}
+
+
+class Entry(NamedTuple):
+    """A route."""
+
+    method: str
+    path: str
+    text: str
+    scope: str | None
+    body: dict[str, Any] | None
+    answers: tuple[Answer, ...]
+    example: str = ""
+
+
+ROOT = "/v1/experiments"
+ONE = f"{ROOT}/{{name}}"
+
+ENTRIES = (
+    Entry(
+        "post",
+        ROOT,
+        "Create an experiment. The forecaster and its learner are those of `belated catalog`; the learner takes its "
+        "number of actions from the list of names. Decisions expire after expiry_seconds (never if it is left out): "
+        "with on_expiry 'drop' nothing is learned, with a number that reward is learned, which biases what is learned.",
+        "admin",
+        _ref("NewExperiment"),
+        (Answer(201, "the experiment", _ref("Experiment")),),
+        '{"name": "ads", "actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3"}}, '
+        '"reward_range": [0, 1], "expiry_seconds": 3600, "on_expiry": "drop"}',
+    ),
+    Entry("get", ROOT, "All experiments.", "read", None, (Answer(200, "the experiments", _ref("Experiments")),)),
+    Entry("get", ONE, "One experiment.", "read", None, (Answer(200, "the experiment", _ref("Experiment")),)),
+    Entry(
+        "post",
+        f"{ONE}/decisions",
+        "Decide now. With an Idempotency-Key (kept for 24 hours) asking again gives the same answer. `count` or "
+        "`contexts` ask for many at once; `allowed` names the actions that are eligible right now.",
+        "decide",
+        _ref("NewDecisions"),
+        (Answer(201, "the decision, or decisions", _either(_ref("Decision"), _ref("Decisions"))),),
+        "{}",
+    ),
+    Entry(
+        "get",
+        f"{ONE}/decisions/{{ticket}}",
+        "A decision as it is now, with its feedback if there is any.",
+        "read",
+        None,
+        (Answer(200, "the decision", _ref("DecisionNow")),),
+    ),
+    Entry(
+        "post",
+        f"{ONE}/feedback",
+        "Learn when the feedback comes, in any order: one, or a list, which always answers 200 with a status for each. "
+        "The same value again is a duplicate and changes nothing.",
+        "feedback",
+        _either(_ref("NewFeedback"), _list(_ref("NewFeedback"))),
+        (
+            Answer(
+                200, "applied or duplicate; for a list what became of each", _either(_ref("Outcome"), _ref("Outcomes"))
+            ),
+            Answer(202, "late: on record, not learned", _ref("Outcome")),
+        ),
+        '{"ticket": "...", "value": 1.0}',
+    ),
+    Entry(
+        "post",
+        f"{ONE}/cancellations",
+        "The decision was never shown: its instance is free again and nothing is learned. One, or a list.",
+        "feedback",
+        _either(_ref("Cancellation"), _list(_ref("Cancellation"))),
+        (Answer(200, "cancelled", _either(_ref("Outcome"), _ref("Outcomes"))),),
+        '{"ticket": "..."}',
+    ),
+    Entry(
+        "post",
+        f"{ONE}/replacements",
+        "An action is retired and a new one takes its number, unknown in every state. Feedback for open decisions of "
+        "the old one is recorded and not learned. Not every learner can do it.",
+        "admin",
+        _ref("Replacement"),
+        (Answer(200, "the experiment", _ref("Experiment")),),
+        '{"action": "a", "new": "d"}',
+    ),
+    Entry(
+        "post",
+        f"{ONE}/actions",
+        "One more action, with the next number, unknown in every state. Open decisions stay as they are. Not every "
+        "learner can do it.",
+        "admin",
+        _ref("NewAction"),
+        (Answer(200, "the experiment", _ref("Experiment")),),
+        '{"name": "d"}',
+    ),
+    Entry(
+        "post",
+        f"{ONE}/archive",
+        "No more decisions; open ones may still have feedback.",
+        "admin",
+        None,
+        (Answer(200, "the experiment", _ref("Experiment")),),
+    ),
+    Entry(
+        "get",
+        f"{ONE}/statistics",
+        "Counts, the peak, rewards with intervals, delays and their quantiles, queues, how they went over time, the "
+        "price of delay from the theorems, and warnings where theory is bent.",
+        "read",
+        None,
+        (Answer(200, "the statistics", _ref("Statistics")),),
+    ),
+    Entry(
+        "get",
+        "/v1/overview",
+        "All experiments with their most important statistics, as the dashboard shows them.",
+        "read",
+        None,
+        (Answer(200, "the experiments", _ref("Overview")),),
+    ),
+    Entry("get", "/health", "Whether the service works.", None, None, (Answer(200, "it does", _ref("Health")),)),
+)
+
+
+@cache
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1."""
+    bodies = (
+        *(api.NewExperiment, api.NewDecisions, api.NewFeedback),
+        *(api.Cancellation, api.Replacement, api.NewAction),
+    )
+    _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    for name in ("NewFeedback", "Cancellation"):
+        schemas[name]["properties"]["ticket"] = TICKET
+    paths: dict[str, Any] = {}
+    for entry in ENTRIES:
+        paths.setdefault(entry.path, {})[entry.method] = _operation(entry)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "belated",
+            "version": __version__,
+            "description": "Decide now, learn when the feedback comes. An acknowledged decision or feedback survives "
+            "a kill of the process, and each feedback changes the learner at most once.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, **SCHEMAS},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(entry: Entry) -> dict[str, Any]:
+    name = " ".join([entry.method, *(part.strip("{}") for part in entry.path.split("/")[2:])]) or entry.path
+    made: dict[str, Any] = {
+        "operationId": name.replace(" ", "_"),
+        "summary": entry.text.partition(".")[0],
+        "description": entry.text,
+        "responses": {
+            str(answer.status): {"description": answer.text, "content": _content(answer.schema)}
+            for answer in entry.answers
+        },
+    }
+    for status, text in ERRORS.items():
+        made["responses"][str(status)] = {"description": text, "content": _content(_ref("Error"))}
+    parameters = [
+        {"name": part.strip("{}"), "in": "path", "required": True, "schema": TEXT}
+        for part in entry.path.split("/")
+        if part.startswith("{")
+    ]
+    if entry.path.endswith("/decisions"):
+        parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": TEXT})
+    if parameters:
+        made["parameters"] = parameters
+    if entry.body is not None:
+        made["requestBody"] = {"required": not entry.path.endswith("/decisions"), "content": _content(entry.body)}
+    if entry.scope is not None:
+        made["security"] = [{}, {"token": [entry.scope]}]
+    return made
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+@cache
+def encoded() -> bytes:
+    """The document as JSON."""
+    return api.encode(document())
+
+
+STYLE = b"""
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
+h2 { font: 600 1.05rem ui-monospace, monospace; margin: 2.2rem 0 .3rem; overflow-wrap: anywhere }
+.method { display: inline-block; min-width: 3.2rem; color: #2a7de1 }
+.scope { font: .8rem system-ui, sans-serif; opacity: .7; margin-left: .6rem }
+pre { background: #8882; padding: .7rem 1rem; border-radius: .4rem; overflow-x: auto; white-space: pre-wrap }
+td { padding: .1rem 1rem .1rem 0; vertical-align: top }
+"""
+
+
+@cache
+def page() -> bytes:
+    """The same for people."""
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>belated: the API</title>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        "<link rel='stylesheet' href='/docs/style.css'></head><body><h1>belated: the API</h1>"
+        f"<p>{escape(document()['info']['description'])} For programs: <a href='/openapi.json'>/openapi.json</a>.</p>"
+    ]
+    for entry in ENTRIES:
+        scope = f"<span class='scope'>scope {entry.scope}</span>" if entry.scope else ""
+        parts.append(f"<h2><span class='method'>{entry.method.upper()}</span> {escape(entry.path)}{scope}</h2>")
+        parts.append(f"<p>{escape(entry.text)}</p>")
+        if entry.example:
+            parts.append(f"<pre>{escape(entry.example)}</pre>")
+        parts.append(_rows([(answer.status, answer.text) for answer in entry.answers]))
+    parts.append("<h1>Errors</h1><pre>{&quot;error&quot;: {&quot;kind&quot;: ..., &quot;message&quot;: ...}}</pre>")
+    parts.append(_rows(list(ERRORS.items())) + "</body></html>")
+    return "".join(parts).encode()
+
+
+def _rows(rows: list[tuple[int, str]]) -> str:
+    return (
+        "<table>" + "".join(f"<tr><td>{status}</td><td>{escape(text)}</td></tr>" for status, text in rows) + "</table>"
+    )

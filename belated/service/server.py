@@ -1,0 +1,131 @@
+"""Runs the service: opens the database, listens, and ends in order."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+import uvicorn
+
+from belated.errors import InvalidArgument
+from belated.kernels.random import key_of
+from belated.ledger.database import is_postgres, open_store, shown
+from belated.ledger.ledger import Ledger
+from belated.ledger.store import Store
+from belated.service.app import Service
+from belated.service.auth import Guard, is_loopback
+from belated.service.warm import Warmer
+from belated.service.workers import supervise
+
+#: Seconds that requests under way have to end after SIGTERM.
+GRACE = 7
+#: Seconds that a thread may keep the interpreter from the others.
+SWITCH = 0.001
+
+
+class Server(uvicorn.Server):
+    """Says where it listens, once it does."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._say = started
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def serve(
+    database: str, host: str, port: int, workers: int, require_token: bool, started: Callable[[str], None]
+) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    if workers == 1:
+        return work(database, host, port, require_token, None, started)
+    if not is_postgres(database):
+        raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
+    _log_to_stderr()
+    store = open_store(database, serve=True)
+    _guard(store, database, host, require_token)
+    store.close()
+    supervise(partial(work, database, host, port, require_token), host, port, workers, started)
+
+
+def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
+    guard = Guard(store, require_token or not is_loopback(host))
+    if guard.needed and guard.empty:
+        raise InvalidArgument(
+            f"{host} can be reached from elsewhere and there is no token: make one with "
+            f"`belated token create NAME --database {shown(database)}`"
+        )
+    return guard
+
+
+def work(
+    database: str,
+    host: str,
+    port: int,
+    require_token: bool,
+    listening: socket.socket | None,
+    started: Callable[[str], None],
+) -> None:
+    """Serve in this process, on a socket of its own or on one that is shared."""
+    _log_to_stderr()
+    store = open_store(database, serve=True)
+    try:
+        guard = _guard(store, database, host, require_token)
+        warmer = Warmer()
+        service = Service(Ledger(store, warmer), guard, warmer.close)
+        config = uvicorn.Config(
+            service.application(),
+            host=host,
+            port=port,
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+        sys.setswitchinterval(SWITCH)
+        _settle_memory()
+        Server(config, started).run(None if listening is None else [listening])
+    finally:
+        store.close()
+
+
+def _settle_memory() -> None:
+    """What is loaded by now stays: looking through it for garbage, again and again, held requests up for 70 ms."""
+    key_of(0, 0)  # the machinery of compiled code is loaded on its first use
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _log_to_stderr() -> None:
+    """One line an event, for people on a terminal and as JSON elsewhere."""
+    shared: list[structlog.types.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.stdlib.ExtraAdder(),
+    ]
+    show: structlog.types.Processor = structlog.dev.ConsoleRenderer()
+    if not sys.stderr.isatty():
+        shared.append(structlog.processors.format_exc_info)
+        show = structlog.processors.JSONRenderer()
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, show], foreign_pre_chain=shared
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("belated").setLevel(logging.INFO)

@@ -1,0 +1,137 @@
+"""Several processes that serve one port: a parent that holds the sockets, and a worker for each.
+
+The kernel spreads connections over the sockets evenly (on a socket that all share, one worker takes nearly all of
+them). The parent keeps them open: where a worker died, connections wait for the next. Workers meet in the database
+only; what one that dies had in hand is rolled back there.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.context import SpawnProcess
+from types import FrameType
+
+from belated.errors import BelatedError, InvalidState
+
+log = logging.getLogger("belated")
+
+#: Seconds that workers have to end after SIGTERM.
+PATIENCE = 9.0
+#: Seconds between looks, and before a worker that could not start is replaced.
+TICK = 0.5
+PAUSE = 1.0
+#: Connections that may wait.
+BACKLOG = 2048
+
+#: What a worker does: serve this socket, and say when it is ready.
+Work = Callable[[socket.socket, Callable[[str], None]], None]
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, work: Work, listening: socket.socket) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._said, said = context.Pipe(duplex=False)
+        self.process: SpawnProcess = context.Process(target=_child, args=(work, listening, said), name="belated worker")
+        self.process.start()
+        said.close()
+        self.url: str | None = None
+
+    def look(self) -> None:
+        """Learn whether it is ready."""
+        if self.url is None and self._said.poll():
+            try:
+                self.url = self._said.recv()
+            except EOFError:
+                self.url = None
+
+
+def supervise(work: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
+    """Keep so many workers until SIGTERM or Ctrl-C."""
+    stop = threading.Event()
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    workers: list[Worker] = []
+    sockets = _listen(host, port, count)
+    try:
+        workers += [Worker(work, listening) for listening in sockets]
+        _until_ready(workers, stop)
+        if not stop.is_set():
+            started(workers[0].url or "")
+        while not stop.is_set():
+            multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
+            _replace_dead(workers, work, sockets, stop)
+    finally:
+        _end(workers)
+        for listening in sockets:
+            listening.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _listen(host: str, port: int, count: int) -> list[socket.socket]:
+    """So many sockets on one port, which nobody else may have."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as alone:
+        port = alone.getsockname()[1]
+    return [socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=True) for _ in range(count)]
+
+
+def _until_ready(workers: list[Worker], stop: threading.Event) -> None:
+    while not stop.is_set() and not all(worker.url for worker in workers):
+        multiprocessing.connection.wait([worker.process.sentinel for worker in workers], 0.05)
+        for worker in workers:
+            worker.look()
+            if not worker.process.is_alive():
+                raise InvalidState(f"a worker ended before it was ready, with exit code {worker.process.exitcode}")
+
+
+def _replace_dead(workers: list[Worker], work: Work, sockets: list[socket.socket], stop: threading.Event) -> None:
+    for place, worker in enumerate(workers):
+        if worker.process.is_alive() or stop.is_set():
+            continue
+        log.error("worker %s died with exit code %s and is replaced", worker.process.pid, worker.process.exitcode)
+        worker.look()
+        if worker.url is None:  # it could not even start: the database may be gone for a while
+            stop.wait(PAUSE)
+        workers[place] = Worker(work, sockets[place])
+
+
+def _end(workers: list[Worker]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+        if worker.process.is_alive():
+            log.error("worker %s did not end in %g s and is killed", worker.process.pid, PATIENCE)
+            worker.process.kill()
+            worker.process.join()
+
+
+def _child(work: Work, listening: socket.socket, said: multiprocessing.connection.Connection) -> None:
+    threading.Thread(target=_end_with_parent, name="belated parent watch", daemon=True).start()
+    try:
+        work(listening, said.send)
+    except BelatedError as error:
+        sys.exit(f"error: {error}")
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,77 @@
+"""Pages that are made from the catalog when the site is built: one for each learner, one for games and delay laws."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from belated import catalog
+
+
+FEEDBACK = {
+    "bandit": "its own reward",
+    "full": "the rewards of all actions",
+    "symbol": "a symbol",
+    "any": "anything",
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    for name, text in _pages().items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def _pages() -> dict[str, str]:
+    pages = {"learners.md": _index(), "games.md": _worlds()}
+    for made in catalog.LEARNERS.values():
+        pages[f"learners/{made.__name__.lower()}.md"] = _learner(made)
+    return pages
+
+
+def _first(made: Any) -> str:
+    return (inspect.getdoc(made) or "").partition("\n")[0]
+
+
+def _path(made: Any) -> str:
+    return f"{made.__module__}.{made.__qualname__}"
+
+
+def _index() -> str:
+    rows = [
+        f"| [{made.__name__}](learners/{name}.md) | {_first(made).replace('|', chr(92) + '|')} | {made.guarantee} |"
+        for name, made in sorted(catalog.LEARNERS.items())
+    ]
+    table = "\n".join(["| learner | what it does | bound without delay |", "|---|---|---|", *rows])
+    return f"# Learners\n\nEvery learner plays under a forecaster: `bl.BOLD(bl.Exp3(actions=4))`.\n\n{table}\n"
+
+
+def _learner(made: Any) -> str:
+    example = made.example()
+    refused = [] if example.tolerates_delay else ["Direct (its update needs what it keeps for its last prediction)"]
+    if example.context_size and not example.values:
+        refused.append("QPM-D (it has no queue for each of endlessly many contexts)")
+    lines = [
+        f"# {made.__name__}",
+        f"::: {_path(made)}",
+        f"**Bound without delay**: {made.guarantee}.  ",
+        f"**Learns from**: {FEEDBACK[example.feedback]}.  ",
+        f"**Takes a context**: {'yes' if example.context_size else 'no'}.  ",
+        f"**Can replace an action**: {'yes' if example.replace is not None else 'no'}.  ",
+        f"**Can take one more action**: {'yes' if example.with_actions(example.actions + 1) else 'no'}.  ",
+        f"**Refused by**: {'; '.join(refused) or 'no forecaster'}.",
+    ]
+    return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]) + "\n"
+
+
+def _worlds() -> str:
+    parts = ["# Games and delays", "## Forecasters"]
+    parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in catalog.FORECASTERS.values()]
+    for title, table in (("Games", catalog.GAMES), ("Delay laws", catalog.DELAYS)):
+        parts.append(f"## {title}")
+        parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in table.values()]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,408 @@
+"""Audits of logs whose truth is known."""
+
+import json
+import math
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import belated as bl
+from belated.audit import delays, log, outstanding
+from belated.audit.report import thinned
+from belated.cli import app
+from belated.errors import InvalidArgument
+
+RUNNER = CliRunner()
+
+
+def played(law, rounds=5000, expiry=None, seed=0):
+    """A play, and the log that it would have left, rows shuffled."""
+    game = bl.games.Bernoulli([0.2, 0.5, 0.6])
+    result = bl.play(bl.QPMD(bl.UCB1(actions=3)), game, law, rounds=rounds, record=True, seed=seed, expiry=expiry)
+    decided = np.arange(1, rounds + 1)
+    came = result.delays[0] <= rounds - decided
+    frame = pl.DataFrame(
+        {
+            "decided": decided,
+            "observed": decided + np.where(came, result.delays[0], 0),
+            "action": result.actions[0],
+        }
+    ).with_columns(observed=pl.when(pl.Series(came)).then(pl.col("observed")))
+    return result, frame.sample(fraction=1, shuffle=True, seed=1)
+
+
+def simulated(n=4000, seed=0, by_action=1.0, by_outcome=1.0, never=0.1):
+    """Times in microseconds, three actions; some delays are longer by action or outcome."""
+    rng = np.random.default_rng(seed)
+    decided = 1.7e15 + np.cumsum(rng.exponential(30e6, n))
+    action, won = rng.integers(0, 3, n), rng.random(n) < 0.4
+    delay = rng.lognormal(7, 1, n) * 1e6
+    delay *= np.where(action == 2, by_action, 1) * np.where(won, by_outcome, 1)
+    came = (rng.random(n) >= never) & (decided + delay <= decided[-1])
+    frame = pl.DataFrame(
+        {
+            "decided_at": decided.astype(np.int64),
+            "seen_at": (decided + delay).astype(np.int64),
+            "ad": np.array(["red", "green", "blue"])[action],
+            "won": won.astype(float),
+        }
+    )
+    seen = pl.when(pl.Series(came)).then(pl.col("seen_at").cast(pl.Datetime("us")))
+    return frame.with_columns(pl.col("decided_at").cast(pl.Datetime("us")), seen_at=seen)
+
+
+AD = {"decided": "decided_at", "observed": "seen_at", "action": "ad", "reward": "won"}
+
+
+# --- outstanding ---
+
+LAWS = [
+    bl.delays.Geometric(mean=50),
+    bl.delays.Constant(30),
+    bl.delays.Constant(0),
+    bl.delays.Lossy(bl.delays.Geometric(mean=20), 0.1),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize(("cells", "slice_"), [(1 << 16, 4_000_000), (97, 500), (1, 4_000_000)])
+def test_peaks_are_those_of_the_play(law, cells, slice_, monkeypatch):
+    monkeypatch.setattr(outstanding, "CELLS", cells)
+    monkeypatch.setattr(outstanding, "SLICE", slice_)
+    result, frame = played(law)
+    found = outstanding.measure(log.read(frame, "decided", "observed", "action", as_of=5000))
+    assert found.peak.low == found.peak.high == result.peak[0]
+    assert [peak.low for peak in found.peaks] == result.peaks[0].tolist()
+    assert found.level[-1] == result.outstanding[0]
+
+
+def test_peak_with_expiry_is_that_of_the_play(monkeypatch):
+    law = bl.delays.Lossy(bl.delays.Geometric(mean=20), 0.1)
+    result, frame = played(law, expiry=40)
+    read = log.read(frame, "decided", "observed", as_of=5000)
+    assert [p.low for p in outstanding.with_expiry(read, [40])] == result.peak.tolist()
+    monkeypatch.setattr(outstanding, "SLICE", 100)  # too long a log to be exact
+    monkeypatch.setattr(outstanding, "CELLS", 100)
+    (peak,) = outstanding.with_expiry(read, [40])
+    assert peak.low <= result.peak[0] <= peak.high and not peak.exact
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 12), st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 2)),
+        min_size=1,
+        max_size=25,
+    ),
+    cells=st.sampled_from([1, 3, 5, 1 << 16]),
+)
+def test_peaks_of_any_log_are_those_of_a_walk_through_it(rows, cells):
+    rows = [*rows, (0, 0, 0)]
+    frame = pl.DataFrame(rows, schema=["d", "w", "a"], orient="row").with_columns(o=pl.col("d") + pl.col("w"))
+    before, outstanding.CELLS = outstanding.CELLS, cells
+    try:
+        found = outstanding.measure(log.read(frame, "d", "o", "a"))
+    finally:
+        outstanding.CELLS = before
+    labels = sorted({a for _, _, a in rows})
+    events = sorted(
+        [(2 * d, a, 1) for d, _, a in rows] + [(2 * (d + w) + 1, a, -1) for d, w, a in rows if w is not None]
+    )
+    level, best, most = dict.fromkeys(labels, 0), dict.fromkeys(labels, 0), 0
+    for _, a, step in events:
+        if step > 0:
+            most = max(most, sum(level.values()))
+            best = {b: max(best[b], level[b]) for b in labels}
+        level[a] += step
+    assert found.peak.low == most
+    assert [p.low for p in found.peaks] == [best[b] for b in labels]
+
+
+def test_a_thinned_curve_keeps_its_peak():
+    level = np.random.default_rng(0).integers(0, 10**6, 50_000)
+    places = thinned(level)
+    assert len(places) <= 2000 and level[places].max() == level.max() and level[places].min() == level.min()
+
+
+# --- delays ---
+
+
+def test_a_grid_is_as_near_as_it_says(monkeypatch):
+    read = log.read(simulated(), "decided_at", "seen_at")
+    exact = delays.measure(read)
+    monkeypatch.setattr(delays, "EXACT", 100)
+    grid = delays.measure(read)
+    assert exact.grid == 0 and 0 < grid.grid < 0.02 and len(grid.at) < len(exact.at) / 3
+    fine, coarse = exact.curve(), grid.curve()
+    assert coarse.grid_error < 0.01
+    for delay, share in zip(coarse.delays, coarse.survival, strict=True):
+        assert share - coarse.grid_error - 1e-12 <= fine.at(delay) <= share + 1e-12
+    for share in (0.1, 0.5, 0.8):
+        assert fine.quantile(share) <= coarse.quantile(share) <= fine.quantile(share) * (1 + grid.grid) + 2
+
+
+def test_delays_of_a_play_come_back():
+    law = bl.delays.Lossy(bl.delays.Geometric(mean=20), 0.25)
+    _, frame = played(law, rounds=20_000)
+    found = bl.audit(frame, decided="decided", observed="observed", as_of=20_000)
+    assert found.data()["unit"] == "rounds" and found.data()["delay"]["grid"] == 0
+    never = found.data()["delay"]
+    assert never["never_low"] <= 0.25 <= never["never_high"]
+    for share in (0.1, 0.25, 0.5):  # P(delay <= x) = 0.75 (1 - (20 / 21)^(x + 1))
+        truth = math.ceil(math.log(1 - share / 0.75) / math.log(20 / 21)) - 1
+        assert abs(found.curve.quantile(share) - truth) <= 1
+    lost = {each.length: each.lost for each in found.expiries}
+    assert all(abs(share - (20 / 21) ** (length + 1)) < 0.02 for length, share in lost.items())
+
+
+# --- dependence ---
+
+
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ({}, ["no sign", "no sign", "no sign"]),
+        ({"by_action": 1.5}, ["depends", "depends", "no sign"]),
+        ({"by_outcome": 1.5}, ["no sign", "no sign", "depends"]),
+    ],
+)
+def test_dependence_is_found_where_it_is(settings_, words):
+    found = bl.audit(simulated(**settings_, seed=5), **AD)
+    assert [test.word for test in found.dependence] == words
+    assert [test.on for test in found.dependence] == ["action", "action", "outcome"]
+    assert all(test.p_corrected >= test.p_value for test in found.dependence)
+    doubts = {cost.forecaster: cost.doubts for cost in found.costs}
+    assert bool(doubts["bold(ucb1)"]) == ("depends" in words) and bool(doubts["qpmd(ucb1)"]) == (words[2] == "depends")
+
+
+def test_a_share_that_never_comes_is_no_speed():
+    frame = simulated(8000, seed=2, never=0.0)
+    lost = (pl.col("ad") == "red") & (pl.int_range(pl.len()) % 2 == 0)
+    found = bl.audit(frame.with_columns(seen_at=pl.when(~lost).then(pl.col("seen_at"))), **AD)
+    assert [test.word for test in found.dependence] == ["depends", "no sign", "no sign"]
+    row = found.frame("actions").filter(pl.col("action") == "red")
+    assert abs(row["never"].item() - 0.5) < 0.05
+
+
+def test_a_small_dependence_in_a_long_log_is_called_so():
+    found = bl.audit(simulated(200_000, seed=3, by_outcome=1.05), **AD)
+    assert [test.word for test in found.dependence] == ["no sign", "no sign", "depends slightly"]
+    assert found.dependence[2].difference > 0 and found.dependence[2].distance < 0.05
+
+
+# --- what the theorems say ---
+
+
+def test_costs_are_those_of_the_bounds():
+    result, frame = played(bl.delays.Constant(100), rounds=100_000)
+    found = bl.audit(frame, decided="decided", observed="observed", action="action", gap=0.2, as_of=100_000)
+    costs = {cost.forecaster: cost for cost in found.costs}
+    gaps = np.full(3, 0.2)
+    gaps[int(np.argmin(result.peaks[0]))] = 0
+    base = bl.bounds.ucb1(100_000, gaps)
+    assert costs["qpmd(ucb1)"].with_delay == pytest.approx(bl.bounds.qpmd(base, gaps, result.peaks[0]))
+    assert costs["direct(ucb1)"].with_delay == pytest.approx(bl.bounds.delayed_ucb1(100_000, gaps, result.peaks[0]))
+    assert costs["bold(ucb1)"].factor > 1 and costs["direct(klucb)"].word == "bound"
+    short = bl.audit(frame.filter(pl.col("decided") <= 300), decided="decided", observed="observed", action="action")
+    assert {cost.word for cost in short.costs} == {"vacuous"} and "vacuous" in short.summary()
+
+
+def test_without_actions_two_are_assumed():
+    _, frame = played(bl.delays.Constant(10))
+    found = bl.audit(frame, decided="decided", observed="observed", learner="exp3")
+    assert found.data()["cost"]["actions"] == 2 and found.data()["cost"]["best"] is None
+    assert [c.forecaster for c in found.costs] == [
+        "bold(exp3)",
+        "qpmd(exp3)",
+        "direct(exp3)",
+        "direct(ucb1)",
+        "direct(klucb)",
+    ]
+    assert found.costs[2].reason and found.dependence == []
+
+
+# --- formats ---
+
+
+def same(left, right):
+    first, second = left.data(), right.data()
+    for data in (first, second):
+        data.pop("seconds")
+    assert first == second
+
+
+def test_all_formats_say_the_same(tmp_path):
+    frame = simulated()
+    whole = bl.audit(frame, **AD)
+    frame.write_parquet(tmp_path / "log.parquet")
+    frame.write_csv(tmp_path / "log.csv")
+    frame.write_ndjson(tmp_path / "log.jsonl")
+    frame.write_csv(tmp_path / "log.txt")
+    for name in ("log.parquet", "log.csv", "log.jsonl"):
+        same(bl.audit(tmp_path / name, **AD), whole)
+    same(bl.audit(str(tmp_path / "log.txt"), **AD, format="csv"), whole)
+    same(bl.audit(frame.sample(fraction=1, shuffle=True, seed=3), **AD), whole)
+    same(bl.audit(frame.to_arrow(), **AD), whole)
+
+
+def test_times_may_be_written_in_many_ways():
+    frame, moments = simulated(), ["decided_at", "seen_at"]
+    whole = bl.audit(frame, **AD)
+    ways = {
+        "seconds": pl.col(moments).dt.epoch("us") / 1e6,
+        "microseconds": pl.col(moments).dt.epoch("us"),
+        "nanoseconds": pl.col(moments).dt.epoch("us") * 1000,
+        "text": pl.col(moments).dt.to_string("%Y-%m-%d %H:%M:%S%.6f"),
+        "text with Z": pl.col(moments).dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ"),
+        "text with zone": pl.col(moments).dt.to_string("%Y-%m-%dT%H:%M:%S%.6f+00:00"),
+        "zone": pl.col(moments).dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Budapest"),
+    }
+    for way in ways.values():
+        same(bl.audit(frame.with_columns(way), **AD), whole)
+
+
+def test_numbers_with_gaps_are_rounds_and_a_unit_can_be_given():
+    frame = pl.DataFrame({"d": [1.0, 2.0, 3.0], "o": [4.0, float("nan"), 3.0]})
+    assert bl.audit(frame, decided="d", observed="o").data()["unit"] == "rounds"
+    found = bl.audit(frame, decided="d", observed="o", unit="ms")
+    assert found.data()["unit"] == "seconds" and found.data()["as_of"] == 0.004
+    fractions = frame.with_columns(d=pl.col("d") + 0.5, o=pl.col("o") + 0.5)
+    assert bl.audit(fractions, decided="d", observed="o").data()["unit"] == "seconds"
+
+
+def test_a_log_can_be_looked_at_as_of_before():
+    frame = simulated()
+    early = frame["decided_at"].sort()[2000]
+    cut = frame.filter(pl.col("decided_at") <= early).with_columns(
+        seen_at=pl.when(pl.col("seen_at") <= early).then(pl.col("seen_at"))
+    )
+    found, alone = bl.audit(frame, **AD, as_of=early.isoformat()), bl.audit(cut, **AD, as_of=early)
+    assert found.log.excluded == {"decided after the log was taken": 1999}
+    assert found.peak == alone.peak and found.curve.survival.tolist() == alone.curve.survival.tolist()
+    assert found.log.as_of == round(early.replace(tzinfo=UTC).timestamp() * 1e6)
+
+
+def test_rows_that_make_no_sense_are_counted_and_left_out():
+    frame = simulated(1000)
+    odd = pl.int_range(pl.len())
+    frame = frame.with_columns(
+        seen_at=pl.when(odd < 3).then(pl.col("decided_at") - pl.duration(seconds=1)).otherwise(pl.col("seen_at")),
+        decided_at=pl.when(odd != 5).then(pl.col("decided_at")),
+        ad=pl.when(odd != 7).then(pl.col("ad")),
+    )
+    found = bl.audit(frame, **AD)
+    assert found.log.excluded == {"decided is missing": 1, "observed before decided": 3, "action is missing": 1}
+    assert found.log.decisions == 995 and "left out: 3 rows, observed before decided" in found.summary()
+
+
+# --- mistakes ---
+
+ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
+
+
+@pytest.mark.parametrize(
+    ("frame", "arguments", "message"),
+    [
+        (ROUNDS, {"observed": "oo"}, "observed: the log has no column 'oo'; did you mean 'o'?"),
+        (ROUNDS.clear(), {}, "the log is empty"),
+        (ROUNDS.with_columns(o=None), {}, "no feedback had come by round 3"),
+        (ROUNDS.with_columns(o=pl.lit(0)), {}, "'o' is before 'd' in 3 of 3 rows"),
+        (ROUNDS.with_columns(d=pl.lit(None, pl.Int64)), {}, "'d' holds no time in any of 3 rows"),
+        (ROUNDS.with_columns(o=pl.lit(datetime(2026, 1, 1))), {}, "both be times or both be numbers: 'd' holds Int64"),
+        (ROUNDS.with_columns(d=pl.lit(True)), {}, "'d' must hold times or numbers, it holds Boolean"),
+        (ROUNDS.with_columns(d=pl.col("d") + 0.5), {"unit": "rounds"}, "'d' must hold whole numbers of rounds"),
+        (ROUNDS.with_columns(d=pl.lit("soon")), {}, "must both be times or both be numbers"),
+        (ROUNDS.with_columns(d=pl.lit("soon"), o=pl.lit("late")), {}, "'d' holds no time in any of 3 rows"),
+        (ROUNDS, {"as_of": "tomorrow"}, "as_of must be a round, got 'tomorrow'"),
+        (ROUNDS, {"as_of": 0}, "no decision was made by round 0"),
+        (ROUNDS, {"unit": "days"}, "unit must be one of rounds, s"),
+        (ROUNDS, {"learner": "ucb"}, "no learner is called 'ucb'; did you mean 'ucb1'?"),
+        (ROUNDS, {"learner": "linucb"}, "needs side information"),
+        (ROUNDS, {"gap": 0}, "gap must be > 0, got 0"),
+        (ROUNDS.with_columns(r=math.inf), {"reward": "r"}, "'r' must be finite"),
+        (3, {}, "a log is a file or a frame, got int"),
+        ("nothing.csv", {}, "there is no file 'nothing.csv'"),
+    ],
+)
+def test_mistakes_are_told(frame, arguments, message):
+    with pytest.raises(InvalidArgument) as caught:
+        bl.audit(frame, **({"decided": "d", "observed": "o"} | arguments))
+    assert message in str(caught.value)
+
+
+def test_identifiers_are_no_actions():
+    frame = pl.DataFrame({"d": range(3000), "o": range(3000), "a": range(3000)})
+    with pytest.raises(InvalidArgument, match=r"'a' holds about .* actions; at most 1,000"):
+        bl.audit(frame, decided="d", observed="o", action="a")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    (tmp_path / "log.xlsx").write_text("x")
+    for name, message in (
+        ("empty.csv", "is empty"),
+        ("bad.parquet", "cannot be read"),
+        ("log.xlsx", "must end in one of"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            bl.audit(tmp_path / name, decided="d", observed="o")
+
+
+# --- how it is shown ---
+
+
+def test_page_and_data(tmp_path):
+    found = bl.audit(simulated(), **AD)
+    page = found.page(tmp_path / "out")
+    text = page.read_text()
+    for part in ("What to use", "How long feedback takes", "What an expiry would lose", f"{found.peak:,}", "blue"):
+        assert part in text
+    assert 'src="http' not in text and "<link" not in text
+    data = json.loads((tmp_path / "out" / "audit.json").read_text())
+    documented = (type(found).__doc__ or "").replace("\n", " ")
+    for key, value in data.items():
+        assert f"`{key}`" in documented
+        rows = value if isinstance(value, list) else [value] if isinstance(value, dict) and key != "excluded" else []
+        for row in rows:
+            assert all(f"`{inner}`" in documented for inner in row), row
+    assert data["outstanding"]["peak"] == found.peak and len(data["actions"]) == 3
+    assert {path.stem for path in (tmp_path / "out" / "data").iterdir()} == set(found.frames())
+    assert found.frame("expiry")["peak_high"].max() <= found.peak and repr(found).startswith(
+        "<Audit of 4,000 decisions"
+    )
+    with pytest.raises(InvalidArgument, match="name must be one of delays"):
+        found.frame("nothing")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"d": [1], "o": [1]},
+        {"d": [1, 1, 1], "o": [1, None, 1], "a": ["x", "x", "x"], "r": [0, 1, 0]},
+        {"d": [0, 1, 2, 3], "o": [0, 1, 2, 30], "a": [4, 5, 6, 7], "r": ["win", None, "lose", "win"]},
+    ],
+)
+def test_the_smallest_logs_have_a_page(columns, tmp_path):
+    names = {key: key[0] for key in ("action", "reward") if key[0] in columns}
+    found = bl.audit(pl.DataFrame(columns), decided="d", observed="o", **names)
+    assert found.log.decisions == len(columns["d"]) and found.page(tmp_path).exists()
+    json.loads(found.to_json())
+
+
+def test_command_line(tmp_path):
+    simulated().write_csv(tmp_path / "log.csv")
+    arguments = ["audit", str(tmp_path / "log.csv"), "--decided", "decided_at", "--observed", "seen_at"]
+    told = RUNNER.invoke(app, [*arguments, "--action", "ad", "--reward", "won", "--out", str(tmp_path / "out")])
+    assert told.exit_code == 0, told.output
+    assert "outstanding: G* =" in told.output and "the page is" in told.output
+    assert (tmp_path / "out" / "index.html").stat().st_size > 50_000
+    data = json.loads(RUNNER.invoke(app, [*arguments, "--json"]).output)
+    assert data["decisions"] == 4000
+    wrong = RUNNER.invoke(app, [*arguments[:-1], "seen"])
+    assert wrong.exit_code == 1 and "did you mean 'seen_at'?" in wrong.output

@@ -1,0 +1,379 @@
+"""The dashboard in a real browser, against a real server: live, in every state, light and dark, without a slip."""
+
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import time
+
+import httpx
+import pytest
+
+from belated.ledger.experiment import make
+from belated.ledger.sqlite import SQLite
+from belated.ledger.store import Event
+from belated.service import auth, dashboard
+from tests.test_service import ADS, Server
+
+CHROMIUM = shutil.which("chromium")
+PLAYWRIGHT = importlib.util.find_spec("playwright") is not None
+HOSTILE = ["<img src=x onerror=alert(1)>", "</td><script>alert(2)</script>", "' onmouseover='alert(3)", "ok"]
+#: What a browser itself says of answers that are no success; all else on the console is a defect.
+BY_THE_BROWSER = "Failed to load resource"
+#: Milliseconds: polls are 2 s apart.
+SOON = 10_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None or not PLAYWRIGHT:
+        said = "needs chromium and playwright: run `make services` and install the dev group"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(said)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens pages, and holds them to account: no error, no other host, no dialog."""
+    contexts, said, asked = [], [], []
+
+    def open_(url, refusals=False, **options):
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, "locale": "en"} | options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SOON)
+
+        def heard(message):
+            if message.type in ("error", "warning") and not (refusals and message.text.startswith(BY_THE_BROWSER)):
+                said.append(message.text)
+
+        page.on("console", heard)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: (said.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(url)
+        return page
+
+    yield open_
+    hosts = {httpx.URL(url).host for url in asked}
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert hosts <= {"127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("dashboard") / "dashboard.db")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def url(server):
+    return str(server.http.base_url).rstrip("/")
+
+
+def tile(page, label):
+    """The number under a label."""
+    return page.locator(".tile", has=page.locator(f"dt:text-is('{label}')")).locator(".value")
+
+
+def shows(locator, text):
+    from playwright.sync_api import expect
+
+    expect(locator).to_have_text(text, timeout=SOON)
+
+
+def stored(file, name, events, version=None, **more):
+    """Put an experiment with these events into a database."""
+    made = make(name, ["a", "b"], {"name": "bold", "learner": {"name": "exp3"}}, **more)
+    row = made.row() if version is None else made.row()._replace(version=version)
+    store = SQLite(str(file), serve=True)
+    with store.write() as session:
+        number = session.add_experiment(row)
+        rows = (Event(number, *given) for given in events)
+        while some := list(itertools.islice(rows, 10_000)):
+            session.add_events(some)
+    store.close()
+
+
+def history(tickets, width=1000, lost=0):
+    """Decisions, and feedback `width` decisions later; of every `lost` one it does not come in time."""
+    start = time.time() - tickets / 100
+    for k in range(tickets + width):
+        at = start + k / 100
+        if k >= width:
+            end = "drop" if lost and k % lost == 0 else "feedback"
+            yield k % width, 2 * (k // width), end, None, k % 2, None, str(float(k % 3 == 0)), width / 100, at
+        if k < tickets:
+            yield k % width, 2 * (k // width) + 1, "decide", None, k % 2, 0.5, None, None, at
+
+
+# --- what the server hands out ---
+
+
+def test_files_come_with_a_strict_policy(server):
+    for name in ("", *(f"dashboard/{name}" for name in dashboard.NAMES)):
+        answer = server.http.get(f"/{name}")
+        assert answer.status_code == 200, name
+        policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert policy["img-src"] == "'self' data:"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    for name in ("page.py", "../app.py", "..%2fapp.py", "__init__.py", "vendor/", ""):
+        assert server.http.get(f"/dashboard/{name}").status_code == 404
+
+
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere():
+    for name in dashboard.NAMES:
+        text = dashboard.find(name)[0].decode()
+        assert "innerHTML" not in text or "vendor" in name, name
+        addresses = set(re.findall(r"https?://[\w./]+", text))
+        assert addresses <= {"http://www.w3.org/2000/svg", "https://github.com/leeoniya/uPlot"}, name
+    page = dashboard.find(dashboard.INDEX)[0].decode()
+    assert "<style" not in page and "style=" not in page and not re.search(r"\son\w+=", page)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
+
+
+# --- the states ---
+
+
+def test_a_token_is_entered_then_nothing_is_there_yet(opened, tmp_path):
+    store = SQLite(str(tmp_path / "token.db"), serve=True)
+    admin, decides = auth.create(store, "page", ["admin"]), auth.create(store, "app", ["decide"])
+    store.close()
+    server = Server(tmp_path / "token.db", "--require-token")
+    try:
+        page = opened(str(server.http.base_url), refusals=True)
+        shows(page.locator("h1"), "A token is needed")
+        for wrong, said in (("nonsense", "does not know this token"), (decides, "lacks the scope 'read'")):
+            page.get_by_label("Token").fill(wrong)
+            page.keyboard.press("Enter")
+            page.locator(".why", has_text=said).wait_for()
+        page.get_by_label("Token").fill(admin)
+        page.get_by_role("button", name="Enter").click()
+        shows(page.locator(".welcome h2"), "No experiments yet")
+        page.reload()
+        shows(page.locator(".welcome h2"), "No experiments yet")
+        assert page.evaluate("Object.keys(localStorage).length") == 0
+
+        words = shlex.split(page.locator(".welcome pre").first.inner_text().replace("TOKEN", admin))
+        assert words[:3] == ["curl", "-X", "POST"] and words[4:7:2] == ["-H", "-d"]
+        headers = dict([words[5].split(": ")])
+        assert server.http.post(words[3], content=words[7], headers=headers).status_code == 201
+        shows(page.locator(".one h2"), "ads")  # without a reload
+        assert page.locator(".welcome").count() == 0
+        page.locator(".one a").click()
+        shows(page.locator("h1"), "ads")
+        shows(page.locator(".price p").nth(1), "There are no decisions yet.")
+        assert page.locator(".nothing:visible").count() == 3
+    finally:
+        server.end()
+
+
+def test_one_ticket_then_feedback_arrives_live(opened, server, url):
+    server.create("live")
+    ticket = server.decide("live")["ticket"]
+    page = opened(f"{url}/#/live")
+    shows(tile(page, "Decisions"), "1")
+    shows(tile(page, "Outstanding now, G"), "1")
+    shows(tile(page, "Feedback"), "0")
+    shows(page.locator(".price .badge"), "says nothing yet")
+    assert "too few" in page.locator(".price").inner_text()
+    assert "now 1, at most 0" in page.locator(".chart").first.get_attribute("aria-label")
+    page.evaluate("window.unchanged = true")
+    server.feed("live", ticket)
+    shows(tile(page, "Feedback"), "1")
+    shows(tile(page, "Outstanding now, G"), "0")
+    page.locator(".estimate", has_text="1.00 (one reward)").wait_for()
+    server.feed("live", ticket)
+    server.feed("live", ticket, 0.0)
+    server.feed("live", "0" * 32)
+    for label in ("Duplicate", "Conflict", "Unknown"):
+        shows(tile(page, label), "1")
+    assert page.evaluate("window.unchanged") is True
+    page.locator(".back a").click()
+    shows(page.locator("h1"), "Experiments")
+    shows(page.locator(".one", has_text="live").locator(".facts dd").nth(2), "100%")
+
+
+@pytest.mark.parametrize("forecaster", ["bold", "qpmd", "direct"])
+def test_what_users_wrote_is_text(opened, server, url, forecaster):
+    name = f"names-{forecaster}"
+    server.create(name, actions=HOSTILE, forecaster={"name": forecaster, "learner": {"name": "ucb1"}})
+    made = server.decide(name, {"count": 20})["decisions"]
+    rewards = [{"ticket": each["ticket"], "value": each["action"] / 4} for each in made]
+    server.http.post(f"/v1/experiments/{name}/feedback", json=rewards)
+    page = opened(f"{url}/#/{name}")
+    page.locator("tbody tr").nth(3).wait_for()
+    assert page.locator("tbody .name").all_inner_texts() == HOSTILE
+    assert page.locator("main img").count() == page.locator("main script").count() == 0
+    page.locator("summary").click()
+    assert HOSTILE[1] in page.locator("details pre").inner_text()
+    expected = {"bold": "20 instances", "qpmd": " queued", "direct": "0 open"}[forecaster]
+    assert expected in page.locator(".card .big:visible").last.inner_text()
+
+
+def test_an_address_is_no_way_in(opened, url):
+    page = opened(f"{url}/#/%3Cimg%20src=x%20onerror=alert(1)%3E", refusals=True)
+    shows(page.locator("h1"), "Not here")
+    assert "<img" in page.locator("main").inner_text()
+    page.locator("main a").click()
+    shows(page.locator("h1"), "Experiments")
+
+
+def test_symbols_are_counted(opened, server, url):
+    game = {"name": "cbp", "loss": [[0.0, 1.0], [1.0, 0.0]], "symbols": [["x", "<b>"], ["x", "<b>"]]}
+    server.create("symbols", actions=["a", "b"], forecaster={"name": "bold", "learner": game})
+    ticket = server.decide("symbols")["ticket"]
+    assert server.feed("symbols", ticket, "<b>").status_code == 200
+    page = opened(f"{url}/#/symbols")
+    page.locator(".estimate", has_text="<b>: 1").wait_for()
+
+
+def test_archived_is_said(opened, server, url):
+    server.create("old")
+    server.http.post("/v1/experiments/old/archive")
+    page = opened(f"{url}/#/old")
+    shows(page.locator(".title .badge"), "archived")
+    assert "makes no more decisions" in page.locator(".notice:visible").inner_text()
+
+
+def test_lost_connection_is_said_and_mended(opened, tmp_path):
+    file = tmp_path / "lost.db"
+    server = Server(file)
+    port = str(server.http.base_url.port)
+    server.create("ads")
+    ticket = server.decide("ads")["ticket"]
+    page = opened(f"{server.http.base_url}#/ads", refusals=True)
+    shows(tile(page, "Outstanding now, G"), "1")
+    server.end(signal.SIGKILL)
+    page.locator("#lost:visible").wait_for()
+    assert re.fullmatch(r"Connection lost, last seen \d+ s ago\. Trying again\.", page.locator("#lost").inner_text())
+    shows(page.locator("#pulse"), "Offline")
+    shows(tile(page, "Outstanding now, G"), "1")  # what was known stays
+    again = Server(file, "--port", port)
+    try:
+        again.feed("ads", ticket)
+        page.locator("#lost").wait_for(state="hidden")
+        shows(tile(page, "Outstanding now, G"), "0")
+        shows(page.locator("#pulse"), "Live")
+    finally:
+        again.end()
+
+
+# --- how it looks ---
+
+CONTRAST = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const light = (name) => {
+    const hex = style.getPropertyValue("--" + name).trim().slice(1);
+    const parts = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
+    const linear = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const inks = ["ink", "soft", "accent", "warm", "good", "doubt", "bad", "dull", "told"];
+  const pairs = inks.flatMap((ink) => ["paper", "ground"].map((ground) => [ink, ground]));
+  pairs.push(["doubt", "doubt-tint"], ["bad", "bad-tint"], ["ink", "tint"]);
+  return pairs.map((pair) => [ratio(...pair), ...pair]);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_have_contrast(opened, server, url, scheme):
+    if not any(each["name"] == "look" for each in server.http.get("/v1/experiments").json()["experiments"]):
+        server.create("look")
+        server.decide("look", {"count": 5})
+    page = opened(f"{url}/#/look", color_scheme=scheme)
+    page.locator(".chart canvas").first.wait_for()
+    red, green, blue = map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert (red + green + blue > 600) == (scheme == "light")
+    assert min(page.evaluate(CONTRAST)) > [4.5]
+    other = "dark" if scheme == "light" else "light"
+    before = page.locator(".chart canvas").first.screenshot()
+    page.emulate_media(color_scheme=other)
+    page.wait_for_timeout(100)
+    assert page.locator(".chart canvas").first.screenshot() != before
+
+
+def test_it_fits_a_phone_and_can_be_used_by_keyboard(opened, server, url):
+    server.create("phone", actions=["a" * 200, "b"])
+    server.decide("phone", {"count": 3})
+    page = opened(url, viewport={"width": 400, "height": 800})
+    page.locator(".one", has_text="phone").wait_for()
+    fits = "document.documentElement.scrollWidth <= innerWidth"
+    assert page.evaluate(fits)
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "phone":
+            break
+    page.keyboard.press("Enter")
+    shows(page.locator("h1"), "phone")
+    page.locator(".chart canvas").first.wait_for()
+    assert page.evaluate(fits)
+    for chart in page.locator("[role=img]:visible").all():
+        assert len(chart.get_attribute("aria-label")) > 10
+
+
+# --- many ---
+
+
+@pytest.mark.parametrize("tickets", [50_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_many_tickets_and_a_bent_theory(opened, tmp_path, tickets):
+    stored(tmp_path / "many.db", "many", history(tickets))
+    stored(tmp_path / "many.db", "bent", history(3000, lost=5), version=99, expiry_seconds=10, on_expiry=0.0)
+    server = Server(tmp_path / "many.db")
+    try:
+        server.http.timeout = 600  # the first time it counts everything
+        numbers = server.statistics("many")
+        assert numbers["decisions"] == numbers["feedback"] == tickets and numbers["peak"] == 999
+        assert len(numbers["series"]["points"]) <= 500 and len(json.dumps(numbers)) < 60_000
+        began = time.perf_counter()
+        page = opened(f"{server.http.base_url}#/many")
+        shows(tile(page, "Decisions"), {50_000: "50K", 1_000_000: "1M"}[tickets])
+        assert time.perf_counter() - began < 5
+        assert tile(page, "Decisions").get_attribute("title") == f"{tickets:,}"
+        shows(tile(page, "Median delay"), "10 s")
+        shows(page.locator(".price .badge"), "a guarantee")
+
+        page.locator(".brand").click()
+        page.locator(".spark .line").first.wait_for()
+        assert max(len(line.get_attribute("d")) for line in page.locator(".spark .line").all()) < 3000
+        shows(page.locator(".one .badge.doubt:visible"), "2 warnings")
+
+        page.locator(".one a", has_text="bent").click()
+        shows(page.locator(".title .badge"), "read-only")
+        assert "version 99" in page.locator(".notice.bad").inner_text()
+        first, second = page.locator(".notice.doubt li").all_inner_texts()
+        assert "as if its reward had been 0" in first
+        assert "20% of the decisions that ended expired" in second
+    finally:
+        server.end()
+
+
+def test_a_thousand_actions_and_twenty_experiments(opened, server, url):
+    server.create("wide", actions=[f"action {i}" for i in range(1000)], forecaster="direct(ucb1)")
+    server.decide("wide", {"count": 50})
+    page = opened(f"{url}/#/wide")
+    page.locator("tbody tr").first.wait_for()
+    assert page.locator("tbody tr").count() == 30
+    page.get_by_role("button", name="Show all 1,000 actions").click()
+    assert page.locator("tbody tr").count() == 1000
+    for i in range(20):
+        server.create(f"more-{i}", **{"actions": ADS["actions"]})
+    page.locator(".brand").click()
+    page.get_by_label("Find an experiment by name").fill("more-1")
+    page.locator(".one", has_text="more-19").wait_for()
+    assert page.locator(".one:visible").count() == 11

@@ -1,0 +1,530 @@
+"""The service as programs meet it: a real server in a process of its own, over HTTP."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import belated as bl
+from belated.cli import app
+from belated.ledger.ledger import Ledger
+from belated.ledger.sqlite import SQLite
+from belated.service import batch, cli, openapi
+from belated.service.app import STATUS, Service
+from belated.service.auth import Guard
+
+ADS = {
+    "name": "ads",
+    "actions": ["a", "b", "c"],
+    "forecaster": {"name": "bold", "learner": {"name": "exp3"}},
+    "reward_range": [0, 1],
+    "expiry_seconds": 3600,
+    "on_expiry": "drop",
+}
+
+
+def python():
+    """The interpreter; where coverage is measured, the server's is too."""
+    if "coverage" in sys.modules and sys.modules["coverage"].Coverage.current() is not None:
+        return [sys.executable, "-m", "coverage", "run", "--parallel-mode"]
+    return [sys.executable]
+
+
+class Server:
+    """A running server and a client for it."""
+
+    def __init__(self, file, *options, environment=None):
+        command = [*python(), "-m", "belated.cli", "serve", "--database", str(file), "--port", "0", *options]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | (environment or {}),
+        )
+        self.file = file
+        self.line = self.process.stdout.readline()
+        if self.line:
+            self.http = httpx.Client(base_url=self.line.split()[-1], timeout=20)
+
+    def create(self, name, **more):
+        answer = self.http.post("/v1/experiments", json=ADS | {"name": name} | more)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def decide(self, name, body=None, **more):
+        answer = self.http.post(f"/v1/experiments/{name}/decisions", json=body or {}, **more)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def feed(self, name, ticket, value=1.0):
+        return self.http.post(f"/v1/experiments/{name}/feedback", json={"ticket": ticket, "value": value})
+
+    def statistics(self, name):
+        return self.http.get(f"/v1/experiments/{name}/statistics").json()
+
+    def end(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        said = self.process.communicate(timeout=20)
+        if self.line:
+            self.http.close()
+        return said
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("service") / "service.db")
+    yield made
+    made.end()
+    assert made.process.returncode == -signal.SIGTERM
+
+
+def said(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+# --- what is fixed ---
+
+
+def test_the_bodies_that_are_fixed(server):
+    made = server.http.post("/v1/experiments", json=ADS)
+    assert made.status_code == 201 and made.json()["name"] == "ads"
+    first = server.http.post("/v1/experiments/ads/decisions", json={})
+    assert first.status_code == 201
+    decided = first.json()
+    assert len(bytes.fromhex(decided["ticket"])) == 16 and decided["round"] == 1
+    assert decided["name"] == "abc"[decided["action"]] and decided["probability"] == pytest.approx(1 / 3)
+    several = server.decide("ads", {"count": 3})["decisions"]
+    assert [each["round"] for each in several] == [2, 3, 4]
+    fed = server.feed("ads", decided["ticket"])
+    assert (fed.status_code, fed.json()) == (200, {"ticket": decided["ticket"], "status": "applied"})
+    listed = [{"ticket": each["ticket"], "value": 0.5} for each in several[:2]]
+    answer = server.http.post("/v1/experiments/ads/feedback", json=listed)
+    assert answer.json() == {"results": [{"ticket": each["ticket"], "status": "applied"} for each in listed]}
+    now = server.http.get(f"/v1/experiments/ads/decisions/{decided['ticket']}").json()
+    assert (now["state"], now["value"], now["action"]) == ("closed", 1.0, decided["action"])
+    body = {"ticket": several[2]["ticket"]}
+    gone = server.http.post("/v1/experiments/ads/cancellations", json=body)
+    assert gone.json() == {**body, "status": "cancelled"}
+    told = server.statistics("ads")
+    expected = {"decisions": 4, "feedback": 3, "outstanding": 0, "peak": 3, "instances": 4, "late": 0, "expired": 0}
+    assert expected.items() <= told.items() and sum(told["pulls"]) == 4
+    assert {"conflicts", "duplicates", "cancelled", "unknown"} <= told.keys()
+    assert [each["name"] for each in server.http.get("/v1/experiments").json()["experiments"]].count("ads") == 1
+    assert server.http.get("/v1/experiments/ads").json()["forecaster"]["learner"] == {"name": "exp3", "actions": 3}
+
+
+def test_what_feedback_answers(server):
+    server.create("meaning")
+    server.create("foreign")
+    ticket = server.decide("meaning")["ticket"]
+    cases = [
+        (ticket, 0.5, 200, "applied"),
+        (ticket, 0.5, 200, "duplicate"),
+        (ticket, 0.25, 409, "conflict"),
+        ("0" * 32, 1.0, 404, "unknown_ticket"),
+        ("short", 1.0, 404, "unknown_ticket"),
+        (17, 1.0, 404, "unknown_ticket"),
+        (server.decide("foreign")["ticket"], 1.0, 404, "unknown_ticket"),
+        (ticket, 1.5, 422, "invalid"),
+        (ticket, True, 422, "invalid"),
+        (ticket, "1.0", 422, "invalid"),
+        (ticket, None, 422, "invalid"),
+        (ticket, [1.0], 422, "invalid"),
+        (ticket, {}, 422, "invalid"),
+    ]
+    for given, value, status, kind in cases:
+        answer = server.feed("meaning", given, value)
+        body = answer.json()
+        assert (answer.status_code, body.get("status") or body["error"]["kind"]) == (status, kind), (given, value)
+    for number in ("NaN", "Infinity", "-Infinity", "1e999"):
+        answer = server.http.post(
+            "/v1/experiments/meaning/feedback", content=f'{{"ticket": "{ticket}", "value": {number}}}'
+        )
+        assert answer.status_code == 422
+    told = server.statistics("meaning")
+    assert (told["feedback"], told["duplicates"], told["conflicts"], told["unknown"]) == (1, 1, 1, 4)
+
+
+def test_a_list_answers_for_each(server):
+    server.create("lists")
+    one, two = (each["ticket"] for each in server.decide("lists", {"count": 2})["decisions"])
+    content = (
+        f'[{{"ticket": "{one}", "value": 1}}, 5, {{"ticket": "{one}"}}, {{"ticket": "{two}", "value": NaN}}, '
+        f'{{"ticket": "{one}", "value": 0}}, {{"ticket": "x", "value": 1}}, {{"ticket": "{two}", "value": 0.5}}]'
+    )
+    answer = server.http.post("/v1/experiments/lists/feedback", content=content)
+    results = answer.json()["results"]
+    kinds = [each["error"]["kind"] if each["status"] == "error" else each["status"] for each in results]
+    assert answer.status_code == 200
+    assert kinds == ["applied", "invalid", "invalid", "invalid", "conflict", "unknown_ticket", "applied"]
+    assert [each["ticket"] for each in results] == [one, None, one, two, one, "x", two]
+    assert server.http.post("/v1/experiments/lists/feedback", json=[]).json() == {"results": []}
+    answer = server.http.post("/v1/experiments/lists/cancellations", json=[{"ticket": one}, 7])
+    assert [each["status"] for each in answer.json()["results"]] == ["error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("POST", "/decisions", b"{", 400),
+        ("POST", "/decisions", b"[" * 100_000, 400),
+        ("POST", "/decisions", b'{"context": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400),
+        ("POST", "/decisions", b"\xff\xfe", 400),
+        ("POST", "/decisions", b'{"count": 0}', 422),
+        ("POST", "/decisions", b'{"count": 10001}', 422),
+        ("POST", "/decisions", b'{"count": true}', 422),
+        ("POST", "/decisions", b'{"context": [1.0]}', 422),
+        ("POST", "/decisions", b'{"counts": 3}', 422),
+        ("POST", "/decisions", b'{"count": 1, "contexts": [[1]]}', 422),
+        ("POST", "/decisions", b'{"allowed": ["nothing"]}', 422),
+        ("POST", "/decisions", b'{"allowed": []}', 422),
+        ("POST", "/decisions", b'"text"', 422),
+        ("POST", "/feedback", b"", 400),
+        ("POST", "/feedback", b'{"ticket": "\\ud800", "value": NaN}', 400),
+        ("POST", "/feedback", b"3", 422),
+        ("POST", "/feedback", b" " * 1_000_001, 413),
+        ("POST", "/cancellations", b"{}", 422),
+        ("POST", "/replacements", b'{"action": "a", "new": "d"}', 422),
+        ("POST", "/actions", b'{"name": "d"}', 422),
+        ("POST", "/actions", b'{"name": "a"}', 409),
+        ("POST", "/actions", b'{"name": 1}', 422),
+        ("GET", "/decisions/zz", b"", 404),
+        ("GET", "/nothing", b"", 404),
+        ("DELETE", "/decisions", b"", 405),
+    ],
+)
+def test_wrong_requests_are_told_what_is_wrong(server, method, path, content, status):
+    if server.http.get("/v1/experiments/wrong").status_code == 404:
+        server.create("wrong")
+    answer = server.http.request(method, f"/v1/experiments/wrong{path}", content=content)
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert STATUS[error["kind"]] == status and error["message"]
+    assert server.statistics("wrong")["decisions"] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "a/b"},
+        {"name": ""},
+        {"actions": []},
+        {"actions": ["a", "a"]},
+        {"actions": [1]},
+        {"forecaster": {"name": "bald"}},
+        {"forecaster": {"name": "bold"}},
+        {"forecaster": {"name": "bold", "learner": {"name": "exp3", "speed": 1}}},
+        {"forecaster": {"name": "qpmd", "learner": {"name": "linucb", "features": 3}}},
+        {"reward_range": [0, 0]},
+        {"reward_range": [0]},
+        {"expiry_seconds": -1},
+        {"on_expiry": 7},
+        {"seed": 2**64},
+        {"surprise": 1},
+    ],
+)
+def test_an_experiment_that_makes_no_sense_is_refused(server, wrong):
+    answer = server.http.post("/v1/experiments", json=ADS | {"name": "nonsense"} | wrong)
+    assert answer.status_code == 422 and answer.json()["error"]["kind"] in ("invalid", "unsupported"), answer.text
+
+
+def test_a_name_is_taken_once(server):
+    server.create("twice")
+    answer = server.http.post("/v1/experiments", json=ADS | {"name": "twice"})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (409, "exists")
+    for path in ("", "/decisions/x", "/statistics"):
+        answer = server.http.get(f"/v1/experiments/never{path}")
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (404, "unknown_experiment")
+
+
+def test_asking_again_with_a_key(server):
+    server.create("keys")
+    headers = {"Idempotency-Key": "one"}
+    first = server.decide("keys", {"count": 2}, headers=headers)
+    assert server.decide("keys", {"count": 2}, headers=headers) == first
+    other = server.http.post("/v1/experiments/keys/decisions", json={"count": 3}, headers=headers)
+    assert (other.status_code, other.json()["error"]["kind"]) == (422, "key_reused")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: server.decide("keys", headers={"Idempotency-Key": "two"}), range(8)))
+    assert len({answer["ticket"] for answer in answers}) == 1
+    assert server.statistics("keys")["decisions"] == 3
+    long = server.http.post("/v1/experiments/keys/decisions", json={}, headers={"Idempotency-Key": "x" * 300})
+    assert long.status_code == 422
+
+
+def test_contexts_and_allowed(server):
+    learner = {"name": "linucb", "features": 2}
+    server.create("context", forecaster={"name": "direct", "learner": learner})
+    one = server.decide("context", {"context": [1.0, 0.0]})
+    several = server.decide("context", {"contexts": [[0.0, 1.0], [1.0, 1.0]]})["decisions"]
+    assert one["round"] == 1 and [each["round"] for each in several] == [2, 3]
+    path = "/v1/experiments/context/decisions"
+    assert server.http.get(f"{path}/{several[0]['ticket']}").json()["context"] == [0.0, 1.0]
+    for wrong in ({}, {"count": 2}, {"context": [1.0]}, {"contexts": [[1.0, 2.0], [1.0]]}, {"context": ["1", "2"]}):
+        assert server.http.post(path, json=wrong).status_code == 422
+    refused = server.http.post(path, json={"context": [1.0, 1.0], "allowed": ["a"]})
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "unsupported")
+    server.create("some", forecaster="direct(ucb1)")
+    made = [server.decide("some", {"allowed": ["c", "a"]})["name"] for _ in range(4)]
+    assert made == ["a", "c", "a", "c"]
+
+
+def test_it_decides_as_the_forecaster_does(server):
+    for name, f in (("seeded", bl.BOLD(bl.Exp3(3), seed=5)), ("held", bl.QPMD(bl.UCB1(3), seed=5))):
+        server.create(name, forecaster=bl.catalog.to_data(f), seed=5, reward_range=[0, 2])
+        for step in range(30):
+            mine, theirs = server.decide(name), f.predict()
+            assert (mine["action"], mine["probability"]) == (theirs.action, theirs.probability)
+            if step % 3:
+                assert server.feed(name, mine["ticket"], 0.5 * (step % 5)).status_code == 200
+                f.update(theirs.ticket, 0.25 * (step % 5))
+
+
+def test_limits_and_archive_and_replacement(server):
+    server.create("limited", limits={"outstanding": 2}, forecaster="bold(ucb1)")
+    path = "/v1/experiments/limited"
+    server.decide("limited", {"count": 2})
+    answer = server.http.post(f"{path}/decisions", json={})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "too_many_outstanding")
+    answer = server.http.post(f"{path}/replacements", json={"action": "a", "new": "z"})
+    assert answer.status_code == 200 and answer.json()["actions"] == ["z", "b", "c"]
+    assert server.http.post(f"{path}/archive").json()["archived_at"] > 0
+    answer = server.http.post(f"{path}/decisions", json={})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (409, "archived")
+
+
+def test_expiry_needs_no_traffic(server):
+    made = server.create("short", expiry_seconds=0.3, on_expiry=0.0)
+    assert made["warnings"] and made["on_expiry"] == 0.0
+    ticket = server.decide("short")["ticket"]
+    time.sleep(0.35)
+    late = server.feed("short", ticket)
+    assert (late.status_code, late.json()["status"]) == (202, "late")
+    for _ in range(40):
+        told = server.statistics("short")
+        if told["expired"]:
+            break
+        time.sleep(0.1)
+    assert (told["expired"], told["outstanding"], told["late"], told["feedback"]) == (1, 0, 1, 0)
+    now = server.http.get(f"/v1/experiments/short/decisions/{ticket}").json()
+    assert (now["state"], now["value"]) == ("expired", 0.0)
+
+
+def test_many_at_once(server):
+    server.create("busy")
+    rounds, lock = [], threading.Lock()
+
+    def client(number):
+        with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
+            for step in range(15):
+                made = http.post("/v1/experiments/busy/decisions", json={}).json()
+                with lock:
+                    rounds.append(made["round"])
+                if (number + step) % 4:
+                    body = {"ticket": made["ticket"], "value": 1.0}
+                    assert http.post("/v1/experiments/busy/feedback", json=body).json()["status"] == "applied"
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(client, range(12)))
+    told = server.statistics("busy")
+    assert sorted(rounds) == list(range(1, 181))
+    assert told["instances"] == told["peak"] + 1 and told["outstanding"] == 45
+
+
+def test_about_the_service(server):
+    assert server.http.get("/health").json() == {"status": "ok", "version": bl.__version__}
+    document = server.http.get("/openapi.json").json()
+    assert document["openapi"] == "3.1.0" and document == json.loads(openapi.encoded())
+    page = server.http.get("/docs")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    for path in document["paths"]:
+        assert path in page.text
+    assert "http://" not in page.text and "https://" not in page.text
+    metrics = server.http.get("/metrics").text
+    assert 'belated_requests_total{route="GET /health",status="200"}' in metrics
+    assert "belated_batch_size_bucket" in metrics and 'belated_outcomes_total{kind="decided"}' in metrics
+
+
+def test_the_file_can_be_read_meanwhile(server, tmp_path):
+    if server.http.get("/v1/experiments/read").status_code == 404:
+        server.create("read")
+        server.decide("read", {"count": 3})
+    text = said("verify", "--database", server.file)
+    assert "read: identical" in text and "different" not in text
+    assert "3 decisions" in said("export", "read", tmp_path / "read.parquet", "--database", server.file)
+    said("backup", tmp_path / "copy.db", "--database", server.file)
+    assert "read: identical" in said("verify", "--database", tmp_path / "copy.db")
+    assert "another server has" in said("serve", "--database", server.file, code=1)
+
+
+# --- starting and ending ---
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path):
+    file = tmp_path / "kill.db"
+    server = Server(file)
+    server.create("ads")
+    decided, fed = [], []
+
+    def client():
+        try:
+            with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
+                while True:
+                    made = http.post("/v1/experiments/ads/decisions", json={}).json()
+                    decided.append(made)
+                    body = {"ticket": made["ticket"], "value": 0.5}
+                    assert http.post("/v1/experiments/ads/feedback", json=body).status_code == 200
+                    fed.append(made["ticket"])
+        except httpx.HTTPError:
+            pass
+
+    threads = [threading.Thread(target=client) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(fed) < 40:
+        time.sleep(0.01)
+    server.end(signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+    server = Server(file)
+    states = {}
+    for made in decided:
+        now = server.http.get(f"/v1/experiments/ads/decisions/{made['ticket']}").json()
+        assert {key: now[key] for key in ("action", "probability", "round")}.items() <= made.items()
+        states[made["ticket"]] = now["state"]
+    assert all(states[ticket] == "closed" for ticket in fed)
+    assert server.feed("ads", fed[0], 0.5).json()["status"] == "duplicate"
+    server.end()
+    assert "ads: identical" in said("verify", "--database", file)
+
+
+def test_sigterm_drains(tmp_path):
+    server = Server(tmp_path / "drain.db")
+    server.create("ads")
+    answers, together = [], threading.Barrier(4)
+
+    def client():
+        with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
+            http.get("/health")
+            together.wait()
+            answers.append(http.post("/v1/experiments/ads/decisions", json={"count": 5000}).status_code)
+
+    threads = [threading.Thread(target=client) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    time.sleep(0.05)
+    started = time.monotonic()
+    server.end()
+    assert time.monotonic() - started < 10
+    for thread in threads:
+        thread.join()
+    assert answers == [201] * 3
+
+
+def test_tokens_and_scopes(tmp_path):
+    file = tmp_path / "tokens.db"
+    admin = said("token", "create", "boss", "--scope", "admin", "--database", file).strip()
+    app_token = said("token", "create", "app", "--scope", "decide", "--scope", "feedback", "--database", file).strip()
+    assert "already" in said("token", "create", "app", "--database", file, code=1)
+    assert "scope" in said("token", "create", "x", "--scope", "fly", "--database", file, code=1)
+    assert admin.encode() not in file.read_bytes()
+    server = Server(file, "--require-token")
+
+    def status(method, path, token=None, **more):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return server.http.request(method, path, headers=headers, **more).status_code
+
+    assert status("POST", "/v1/experiments", json=ADS) == 401
+    assert status("POST", "/v1/experiments", "wrong", json=ADS) == 401
+    assert status("POST", "/v1/experiments", app_token, json=ADS) == 403
+    assert status("POST", "/v1/experiments", admin, json=ADS) == 201
+    assert status("POST", "/v1/experiments/ads/decisions", app_token, json={}) == 201
+    assert status("GET", "/v1/experiments/ads/statistics", app_token) == 403
+    assert status("GET", "/metrics") == 401 and status("GET", "/metrics", admin) == 200
+    assert status("GET", "/health") == 200
+    said("token", "revoke", "app", "--database", file)
+    assert "app\tdecide feedback\trevoked" in said("token", "list", "--database", file)
+    for _ in range(50):
+        if status("POST", "/v1/experiments/ads/decisions", app_token, json={}) == 401:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("a revoked token goes on")
+    server.end()
+
+
+def test_it_does_not_start_where_it_must_not(tmp_path):
+    file = tmp_path / "none.db"
+    assert "there is no token" in said("serve", "--database", file, "--host", "0.0.0.0", code=1)
+    assert "--workers must be 1, got 2" in said("serve", "--database", file, "--workers", "2", code=1)
+    assert "there is no database" in said("verify", "--database", tmp_path / "missing.db", code=1)
+
+
+def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "NEEDED", ("starlette", "nothing_of_the_kind"))
+    text = said("serve", "--database", tmp_path / "none.db", code=1)
+    assert text.strip() == "error: the service needs nothing_of_the_kind: pip install 'belated[service]'"
+
+
+def test_verify_says_what_is_different(server, tmp_path):
+    file = tmp_path / "different.db"
+    server.create("different")
+    server.decide("different", {"count": 3})
+    said("backup", file, "--database", server.file)
+    store = SQLite(file, serve=True)
+    store._writer.run("UPDATE events SET action = (action + 1) % 3 WHERE instance = 2")
+    store.close()
+    assert "different: different" in (text := said("verify", "--database", file, code=1)) and "instance 2" in text
+
+
+def test_creating_compiles_elsewhere(tmp_path):
+    environment = {"BELATED_CACHE_DIR": str(tmp_path / "cache")}
+    server = Server(tmp_path / "cold.db", environment=environment)
+    started = time.monotonic()
+    server.create("ads", forecaster="bold(hedge)", seed=3)
+    f = bl.BOLD(bl.Hedge(3), seed=3)
+    assert [server.decide("ads")["action"] for _ in range(5)] == [f.predict().action for _ in range(5)]
+    assert time.monotonic() - started < 2.5
+    while "ads is compiled" not in server.process.stderr.readline():
+        assert server.process.poll() is None
+    assert list((tmp_path / "cache").glob("*tell_at*"))
+    assert [server.decide("ads")["action"] for _ in range(5)] == [f.predict().action for _ in range(5)]
+    server.end()
+    assert "ads: identical" in said("verify", "--database", tmp_path / "cold.db")
+
+
+def test_when_too_much_waits_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "WAITING", 5)
+    store = SQLite(tmp_path / "full.db", serve=True)
+    service = Service(Ledger(store), Guard(store, False))
+
+    async def run():
+        application = service.application()
+        async with service.lifespan(application):
+            transport = httpx.ASGITransport(application)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+                assert (await http.post("/v1/experiments", json=ADS)).status_code == 201
+                asked = [http.post("/v1/experiments/ads/decisions", json={"count": 2}) for _ in range(20)]
+                return await asyncio.gather(*asked)
+
+    answers = asyncio.run(run())
+    store.close()
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {201, 503} and statuses[0] == 201
+    refused = next(answer for answer in answers if answer.status_code == 503)
+    assert refused.headers["retry-after"] == "1" and refused.json()["error"]["kind"] == "busy"

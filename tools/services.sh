@@ -1,0 +1,29 @@
+#!/bin/sh
+# Installs from Debian's packages what some tests need beside Python: PostgreSQL (each test run starts a private cluster
+# of its own) and chromium. What is there already is left alone.
+set -eu
+
+missing=""
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || missing="$missing postgresql"
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+
+if [ -z "$missing" ]; then
+    echo "services: PostgreSQL and chromium are installed"
+    exit 0
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "services: install$missing by hand: this is not Debian" >&2
+    exit 1
+fi
+as_root=""
+[ "$(id -u)" = 0 ] || as_root="sudo"
+export DEBIAN_FRONTEND=noninteractive
+# No cluster of Debian's own: the tests make theirs.
+if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    $as_root mkdir -p /etc/postgresql-common
+    echo "create_main_cluster = false" | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+fi
+$as_root apt-get update -qq
+# shellcheck disable=SC2086
+$as_root apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $missing >/dev/null
+echo "services: installed$missing"
