@@ -10,7 +10,6 @@ from mkdocs.structure.files import File, Files
 
 from belated import catalog
 
-
 FEEDBACK = {
     "bandit": "its own reward",
     "full": "the rewards of all actions",
