@@ -1,15 +1,40 @@
-"""Which tests run in one process: those of a file, and of the contract checks those of a learner.
-
-What is compiled for one test then serves the next, and two processes do not compile the same.
-"""
+"""What holds for all tests: who shares a process, and what coverage need not look at."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import Dispatcher
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a file run in one process, and of the contract checks those of a learner.
+
+    What is compiled for one test then serves the next, and two processes do not compile the same.
+    """
     for item in items:
         spec = getattr(item, "callspec", None)
         checked = spec.params.get("spec") if spec is not None and item.path.name == "test_checks.py" else None
         item.add_marker(pytest.mark.xdist_group(item.path.stem + (type(checked).__name__ if checked else "")))
+
+
+def untraced(compiles: Callable[..., Any]) -> Callable[..., Any]:
+    """Without coverage looking on: Numba's compiler is much Python, and takes 1.7 times as long when watched."""
+
+    def run(*given: Any) -> Any:
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return compiles(*given)
+        finally:
+            sys.settrace(tracer)
+
+    return run
+
+
+for compiler in (Dispatcher, CFunc):
+    compiler.compile = untraced(compiler.compile)
