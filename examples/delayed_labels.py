@@ -23,7 +23,11 @@ A label is the same whatever was predicted, so one model can learn all of them, 
 (Direct) it misses only those that are still on their way. BOLD gives each waiting label a copy of its own: G\\* + 1
 copies, each of which learns one label in G\\* + 1, as in its theorem, which charges
 (G\\* + 1) f(n / (G\\* + 1)). It is the price of playing a learner that cannot be told late at all: where a model can
-be, tell it late."""
+be, tell it late.
+
+Another data set was tried first, River's Bananas (5,300 rows, 2 features; 2 shuffles): the same order, with smaller
+differences. The tree on its second half: 66.9 % at once; Direct 67.0, 66.5 and 63.3 % at delays 10, 100 and 1000, BOLD
+60.9, 55.9 and 51.4 %."""
 
 
 def hits(forecaster, rows, delay):

@@ -11,6 +11,7 @@ from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a file run in one process, and of the contract checks those of a learner.
 

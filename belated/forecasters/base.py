@@ -135,13 +135,13 @@ class Forecaster(ABC):
                 self._dropped += 1
             else:
                 self._deliver(pending, known)
-            del self._pending[ticket]
+            del self._pending[operator.index(ticket)]
 
     def cancel(self, ticket: int) -> None:
         """End a ticket without feedback: nothing is learned, and its instance is free again."""
         with self._lock:
             self._release(self._open(ticket))
-            del self._pending[ticket]
+            del self._pending[operator.index(ticket)]
 
     def replace(self, action: int) -> None:
         """An action is retired and a new one takes its number, unknown in every instance.
