@@ -34,7 +34,9 @@ def undisturbed(tmp_path_factory):
     return Study.parse(STUDY).run(tmp_path_factory.mktemp("undisturbed"))
 
 
-@pytest.mark.parametrize("finished", [0, 3, 20])
+@pytest.mark.parametrize(
+    "finished", [pytest.param(0, marks=pytest.mark.soak), 3, pytest.param(20, marks=pytest.mark.soak)]
+)
 def test_a_killed_study_goes_on_where_it_was(tmp_path, undisturbed, finished):
     (tmp_path / "study.toml").write_text(STUDY)
     cells = tmp_path / "out" / "cells"

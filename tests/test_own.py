@@ -131,7 +131,7 @@ def test_a_learner_that_needs_a_context_is_refused_where_there_is_none(engine):
 def test_learners_that_learn_nothing_take_any_feedback():
     full = bl.games.Block(3, 2)
     for learner in (bl.Uniform(3), bl.RoundRobin(3)):
-        for forecaster in (bl.Direct, bl.BOLD, bl.QPMD):
+        for forecaster in (bl.Direct, bl.QPMD):
             one, two = (
                 bl.play(forecaster(learner), full, bl.delays.Geometric(mean=3), rounds=40, record=True, engine=e)
                 for e in ("compiled", "python")

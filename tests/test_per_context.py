@@ -172,13 +172,14 @@ def test_groups_that_do_not_fit_together_are_refused() -> None:
 def test_groups_of_any_game() -> None:
     game = bl.games.Grouped([bl.games.apple_tasting(law=[0.2, 0.8]), bl.games.apple_tasting(law=[0.9, 0.1])])
     learner = bl.PerContext(bl.CBP(game.games[0].loss, game.games[0].symbols), 2)
-    result = bl.play(bl.QPMD(learner), game, bl.delays.Constant(10), 3000, progress=False)
+    result = bl.play(bl.QPMD(learner), game, bl.delays.Constant(10), 3000, progress=False, engine="python")
     assert result.regret[0, -1] < 150
     trace = [[0, 1], [1, 0]] * 50
     tables = bl.games.Grouped([bl.games.RewardTable(trace), bl.games.RewardTable(trace)])
     assert tables.longest() == 100 and not tables.stochastic
     adversary = bl.games.Grouped([bl.games.RandomWalk(3, feedback="full")] * 2)
-    exact = bl.play(bl.BOLD(bl.PerContext(bl.Hedge(3), 2)), adversary, bl.delays.Constant(2), 500, progress=False)
+    hedge = bl.BOLD(bl.PerContext(bl.Hedge(3), 2))
+    exact = bl.play(hedge, adversary, bl.delays.Constant(2), 500, progress=False, engine="python")
     assert exact.bound is not None and exact.regret[0, -1] < exact.bound
 
 

@@ -182,6 +182,7 @@ def interrupt(state):
         raise KeyboardInterrupt
 
 
+@pytest.mark.soak
 def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     (tmp_path / "notes").mkdir()
     cells = some_cells(tmp_path / "notes")
@@ -201,6 +202,7 @@ def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     assert (state.reused, state.finished) == (14, 0)
 
 
+@pytest.mark.soak
 def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
     import ray
 
@@ -217,6 +219,7 @@ def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
         ray.shutdown()
 
 
+@pytest.mark.soak
 def test_a_cell_that_fails_does_not_stop_the_others(ours, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "RETRIES", 1)
     notes = tmp_path / "notes"
