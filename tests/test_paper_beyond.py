@@ -16,6 +16,8 @@ from belated.studies.run import run_cells
 from belated.studies.stats import mean_interval
 from belated.studies.store import Store
 
+pytestmark = pytest.mark.soak  # its variants are long to compile; tests/test_variants.py plays them each time
+
 TINY = beyond.Grid(
     rounds=1600,
     replications=8,
