@@ -192,8 +192,7 @@ class LearnsTooLate(bl.Direct):
 
     def replace(self, action: int) -> None:
         super().replace(action)
-        for pending in self._pending.values():
-            pending.stale = False
+        self._stale.clear()
 
 
 class Tolerant(bl.Direct):

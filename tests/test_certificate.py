@@ -193,9 +193,9 @@ def test_bold_that_wastes_an_instance_is_caught(monkeypatch):
 def test_qpmd_that_queues_a_feedback_twice_is_caught(monkeypatch):
     honest = QPMD._deliver
 
-    def generous(self, pending, feedback):
-        honest(self, pending, feedback)
-        honest(self, pending, feedback)
+    def generous(self, *what):
+        honest(self, *what)
+        honest(self, *what)
 
     monkeypatch.setattr(QPMD, "_deliver", generous)
     with pytest.raises(CertificateError, match=r"n' <= n|T_i - T'_i"):
@@ -205,9 +205,9 @@ def test_qpmd_that_queues_a_feedback_twice_is_caught(monkeypatch):
 def test_qpmd_that_loses_feedback_is_caught(monkeypatch):
     honest = QPMD._deliver
 
-    def careless(self, pending, feedback):
+    def careless(self, *what):
         if self._issued % 3:
-            honest(self, pending, feedback)
+            honest(self, *what)
 
     monkeypatch.setattr(QPMD, "_deliver", careless)
     with pytest.raises(CertificateError, match=r"T_i - T'_i"):
@@ -218,8 +218,8 @@ def test_qpmd_that_consumes_on_arrival_is_caught(monkeypatch):
     """The base must be asked when the next prediction is made: else it may ask for what is never played."""
     honest = QPMD._deliver
 
-    def hasty(self, pending, feedback):
-        honest(self, pending, feedback)
+    def hasty(self, *what):
+        honest(self, *what)
         self._choose(None)
 
     monkeypatch.setattr(QPMD, "_deliver", hasty)

@@ -196,8 +196,8 @@ def test_one_that_cannot_skip_a_round_is_found():
 class Misreading(bl.Direct):
     """A Direct that hands on the opposite."""
 
-    def _deliver(self, pending, feedback):
-        super()._deliver(pending, 1.0 - feedback)
+    def _deliver(self, *what):
+        super()._deliver(*what[:-1], 1.0 - what[-1])
 
 
 class Lazy(bl.BOLD):

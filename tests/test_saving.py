@@ -25,7 +25,7 @@ ALLOWED = [(kind, name) for name in sorted(bl.catalog.LEARNERS) for kind in KIND
 
 def feedback(f, draw, ticket):
     if f.learner.feedback == "symbol":
-        return draw.choice(f.learner.symbols[f._pending[ticket].action])
+        return draw.choice(f.learner.symbols[f._pending[ticket][0].action])
     rewards = [draw.random() for _ in range(f.actions)]
     return rewards if f.learner.feedback == "full" else rewards[0]
 

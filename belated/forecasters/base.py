@@ -9,8 +9,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -34,20 +32,11 @@ from belated.protocols import Decision, Learner, PlainLearner
 MOST = 1.0 + 1e-9
 #: What NaN comes as.
 FLOATS = (float, np.floating)
-#: `Decision(*fields)`, in half the time.
-_decision: Callable[[tuple[int, Any, float]], Decision] = partial(tuple.__new__, Decision)
-
-
-@dataclass(slots=True)
-class Pending:
-    """An open ticket: all that an update needs from prediction time."""
-
-    action: Any
-    probability: float
-    context: Any
-    instance: int
-    number: int  # which prediction of its instance this was
-    stale: bool = False  # the action was replaced since: the feedback will be dropped
+#: An open ticket, all that an update needs from prediction time: the decision, its context, its instance, and which
+#: prediction of that instance it was. A plain tuple, and `_new(Decision, fields)`: a round of a light learner takes no
+#: longer than making objects with names does.
+Open = tuple[Decision, Any, int, int]
+_new = tuple.__new__
 
 
 class Kernels(NamedTuple):
@@ -94,7 +83,8 @@ class Forecaster(ABC):
         self._spec = learner if isinstance(learner, Learner) else None
         self.seed = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         self._lock = threading.RLock()
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, Open] = {}
+        self._stale: set[int] = set()  # open tickets whose action was replaced since: their feedback will be dropped
         self._issued = 0
         self._peak = 0
         self._dropped = 0
@@ -110,16 +100,21 @@ class Forecaster(ABC):
 
     def predict(self, context: Any = None) -> Decision:
         """Choose an action now; its feedback goes to `update` under the decision's ticket."""
-        with self._lock:
-            known = self._check_context(context)
+        lock = self._lock
+        lock.acquire()  # `with` takes twice as long
+        try:
+            known = context if context is None and self._spec is None else self._check_context(context)
             instance, action, probability = self._choose(known)
             pending = self._pending
             if len(pending) > self._peak:
                 self._peak = len(pending)
-            ticket = self._issued = self._issued + 1
             number = 0 if self._spec is None else self._instances[instance].predictions
-            pending[ticket] = Pending(action, probability, known, instance, number)
-            return _decision((ticket, action, probability))
+            ticket = self._issued = self._issued + 1
+            decision = _new(Decision, (ticket, action, probability))
+            pending[ticket] = decision, known, instance, number
+            return decision
+        finally:
+            lock.release()
 
     def update(self, ticket: int, feedback: Any) -> None:
         """Learn from the feedback of one ticket: a reward, with full information the rewards of all actions, or in
@@ -127,21 +122,29 @@ class Forecaster(ABC):
 
         If the ticket's action was replaced since, nothing is learned: the feedback is counted in `dropped`.
         """
-        with self._lock:
-            pending = self._open(ticket)
-            known = self._check_feedback(feedback, pending.action)
-            if pending.stale:
-                self._release(pending)
+        lock = self._lock
+        lock.acquire()
+        try:
+            opened = self._pending.get(ticket) if type(ticket) is int else None
+            made, context, instance, number = opened or self._open(ticket)
+            known = self._check_feedback(feedback, made.action)
+            if made.ticket in self._stale:
+                self._release(instance)
                 self._dropped += 1
+                self._stale.remove(made.ticket)
             else:
-                self._deliver(pending, known)
-            del self._pending[operator.index(ticket)]
+                self._deliver(made, context, instance, number, known)
+            del self._pending[made.ticket]
+        finally:
+            lock.release()
 
     def cancel(self, ticket: int) -> None:
         """End a ticket without feedback: nothing is learned, and its instance is free again."""
         with self._lock:
-            self._release(self._open(ticket))
-            del self._pending[operator.index(ticket)]
+            made, _, instance, _ = self._open(ticket)
+            self._release(instance)
+            self._stale.discard(made.ticket)
+            del self._pending[made.ticket]
 
     def replace(self, action: int) -> None:
         """An action is retired and a new one takes its number, unknown in every instance.
@@ -156,8 +159,7 @@ class Forecaster(ABC):
                     kept.enter_context(_untouched(learner))
                 for learner in self._instances:
                     learner.replace(number)
-            for pending in self._pending.values():
-                pending.stale = pending.stale or pending.action == number
+            self._stale.update(ticket for ticket, (made, *_) in self._pending.items() if made.action == number)
 
     @property
     def outstanding(self) -> int:
@@ -219,10 +221,10 @@ class Forecaster(ABC):
         """Pick an instance, let it predict; return instance, action, probability."""
 
     @abstractmethod
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
-        """Feedback of a ticket has come."""
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
+        """Feedback of a decision has come; it was prediction `number` of its instance."""
 
-    def _release(self, pending: Pending) -> None:  # noqa: B027  (nothing to do unless an instance waits)
+    def _release(self, instance: int) -> None:  # noqa: B027  (nothing to do unless an instance waits)
         """A ticket was cancelled, or its feedback dropped."""
 
     def _check_learner(self, learner: Any) -> None:  # noqa: B027
@@ -292,9 +294,7 @@ class Forecaster(ABC):
         with _untouched(learner):
             return check_prediction(self, learner.predict(context))
 
-    def _open(self, ticket: Any) -> Pending:
-        if type(ticket) is int and ticket in self._pending:
-            return self._pending[ticket]
+    def _open(self, ticket: Any) -> Open:
         try:
             number = require.integer("a ticket", ticket)
         except InvalidArgument as error:
@@ -326,6 +326,8 @@ class Forecaster(ABC):
         return vector
 
     def _check_feedback(self, feedback: Any, action: int) -> Any:
+        if type(feedback) is float and feedback == feedback and self._spec is None:
+            return feedback
         if feedback is None or (isinstance(feedback, FLOATS) and math.isnan(feedback)):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if self._spec is None:
@@ -354,17 +356,18 @@ class Forecaster(ABC):
 
     def _arrays(self) -> dict[str, Any]:
         """Everything that is not in the spec, as arrays by name."""
-        tickets = list(self._pending.items())
+        opened = list(self._pending.values())
+        rows = [(made.ticket, made.action, instance, number) for made, _, instance, number in opened]
         width = 0 if self._spec is None else self._spec.context_size
-        contexts = np.array([p.context for _, p in tickets] if width else np.zeros((len(tickets), 0)), dtype="f8")
+        contexts = np.array([p[1] for p in opened] if width else np.zeros((len(opened), 0)), dtype="f8")
         return {
             "counters": np.array([self._issued, self._peak], dtype="i8"),
-            "tickets": np.array([(t, p.action, p.instance, p.number) for t, p in tickets], dtype="i8").reshape(-1, 4),
-            "probabilities": np.array([p.probability for _, p in tickets], dtype="f8"),
-            "contexts": contexts.reshape(len(tickets), width),
+            "tickets": np.array(rows, dtype="i8").reshape(-1, 4),
+            "probabilities": np.array([made.probability for made, *_ in opened], dtype="f8"),
+            "contexts": contexts.reshape(len(opened), width),
             "states": np.concatenate([instance.state for instance in self._instances]),
             "dropped": np.array([self._dropped], dtype="i8"),
-            "stale": np.array([t for t, p in tickets if p.stale], dtype="i8"),
+            "stale": np.array([ticket for ticket in self._pending if ticket in self._stale], dtype="i8"),
         }
 
     def _restore(self, arrays: dict[str, Any]) -> None:
@@ -375,16 +378,19 @@ class Forecaster(ABC):
         ):
             ticket, action, instance, number = (int(x) for x in row)
             known = context.copy() if len(context) else None
-            self._pending[ticket] = Pending(action, float(probability), known, instance, number)
+            self._pending[ticket] = Decision(ticket, action, float(probability)), known, instance, number
         if "dropped" in arrays:  # bytes from before actions could be replaced have neither of these
             self._dropped = int(arrays["dropped"][0])
-            for stale in arrays["stale"]:
-                self._pending[int(stale)].stale = True
+            self._stale = {int(ticket) for ticket in arrays["stale"]}
         while len(self._instances) < len(arrays["states"]):
             self._new_instance()
         for instance, state in zip(self._instances, arrays["states"], strict=True):
             instance.state[0] = state
-        if any(not 0 <= p.action < (self.actions or 0) or p.instance >= self.instances for p in self._pending.values()):
+        fits = all(
+            0 <= made.action < (self.actions or 0) and instance < self.instances
+            for made, _, instance, _ in self._pending.values()
+        )
+        if not fits or not self._stale <= self._pending.keys():
             raise InvalidState("the saved tickets do not fit the saved learner")
 
 
@@ -393,13 +399,15 @@ def check_prediction(forecaster: Forecaster, said: Any) -> tuple[Any, float]:
     actions = forecaster.actions
     try:
         action, probability = said
-        probability = float(probability)
+        if type(probability) is not float:
+            probability = float(probability)
         if actions is not None:
-            action = operator.index(action)
+            if type(action) is not int:
+                action = operator.index(action)
+            if not 0 <= action < actions:
+                raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{actions - 1}")
     except (TypeError, ValueError, OverflowError):
         raise BadPrediction(f"{forecaster!r}: predict must return (action, probability), got {said!r}") from None
-    if actions is not None and not 0 <= action < actions:
-        raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{actions - 1}")
     if 0.0 < probability <= 1.0:
         return action, probability
     if not forecaster.states_probability:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from belated.forecasters.base import Forecaster, Kernels, Pending
+from belated.forecasters.base import Forecaster, Kernels
 from belated.forecasters.instance import make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
+from belated.protocols import Decision
 
 
 class BOLD(Forecaster):
@@ -48,17 +49,16 @@ class BOLD(Forecaster):
             raise
         return instance, action, probability
 
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
-        learner = self._instances[pending.instance]
-        learner.update(pending.context, pending.action, pending.probability, feedback)
-        heapq.heappush(self._free, pending.instance)
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
+        self._instances[instance].update(context, made.action, made.probability, feedback)
+        heapq.heappush(self._free, instance)
 
-    def _release(self, pending: Pending) -> None:
-        heapq.heappush(self._free, pending.instance)
+    def _release(self, instance: int) -> None:
+        heapq.heappush(self._free, instance)
 
     def _restore(self, arrays: dict[str, Any]) -> None:
         super()._restore(arrays)
-        busy = {pending.instance for pending in self._pending.values()}
+        busy = {instance for _, _, instance, _ in self._pending.values()}
         self._free = [i for i in range(self.instances) if i not in busy]
 
     @staticmethod

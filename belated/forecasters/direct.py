@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from belated.errors import Unsupported
-from belated.forecasters.base import Forecaster, Kernels, Pending
-from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
+from belated.forecasters.base import Forecaster, Kernels
+from belated.forecasters.instance import make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
+from belated.protocols import Decision
 
 
 class Direct(Forecaster):
@@ -38,12 +39,12 @@ class Direct(Forecaster):
         action, probability = self._ask(0, context)
         return 0, action, probability
 
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
         learner = self._instances[0]
-        if isinstance(learner, Instance):
-            learner.answer(pending.number, pending.context, pending.action, pending.probability, feedback)
+        if self._spec is None:
+            learner.update(context, made.action, made.probability, feedback)
         else:
-            learner.update(pending.context, pending.action, pending.probability, feedback)
+            learner.answer(number, context, made.action, made.probability, feedback)
 
     @staticmethod
     def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:

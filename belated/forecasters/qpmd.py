@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import MOST, Forecaster, Kernels, Pending, check_prediction
+from belated.forecasters.base import MOST, Forecaster, Kernels, check_prediction
 from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 from belated.kernels.values import value_of
+from belated.protocols import Decision
 
 
 class QPMD(Forecaster):
@@ -133,8 +134,8 @@ class QPMD(Forecaster):
         self._asked[value * self.actions + said[0]] += 1
         return said
 
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
-        self._queues[self._value(pending.context) * self.actions + pending.action].append(feedback)
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
+        self._queues[self._value(context) * self.actions + made.action].append(feedback)
 
     def _arrays(self) -> dict[str, Any]:
         waiting = [(cell, vector) for cell, queue in enumerate(self._queues) for vector in queue]

@@ -9,12 +9,13 @@ import numpy as np
 
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD
-from belated.forecasters.base import Forecaster, Kernels, Pending
+from belated.forecasters.base import Forecaster, Kernels
 from belated.forecasters.instance import make_ask, make_tell
 from belated.forecasters.qpmd import make_choose
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.learners.ucb1 import UCB1, widest, width_now
+from belated.protocols import Decision
 
 #: A stream of its own, beside those of belated.kernels.random: which free instance RandomBOLD hands out.
 CHOICE = np.uint64(5)
@@ -49,13 +50,12 @@ class RandomBOLD(Unsaved, BOLD):
         self._free.pop()
         return instance, action, probability
 
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
-        learner = self._instances[pending.instance]
-        learner.update(pending.context, pending.action, pending.probability, feedback)
-        self._free.append(pending.instance)
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
+        self._instances[instance].update(context, made.action, made.probability, feedback)
+        self._free.append(instance)
 
-    def _release(self, pending: Pending) -> None:
-        self._free.append(pending.instance)
+    def _release(self, instance: int) -> None:
+        self._free.append(instance)
 
     @staticmethod
     def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
@@ -131,8 +131,8 @@ class TicketQPMD(Unsaved, QPMD):
             held = self._hold(0, self._ask(0, None))
         return 0, *held
 
-    def _deliver(self, pending: Pending, feedback: Any) -> None:
-        self._queues[pending.action].append((pending.probability, feedback))
+    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
+        self._queues[made.action].append((made.probability, feedback))
 
     @staticmethod
     def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
