@@ -85,11 +85,16 @@ def test_peak_with_expiry_is_that_of_the_play(monkeypatch):
     law = bl.delays.Lossy(bl.delays.Geometric(mean=20), 0.1)
     result, frame = played(law, expiry=40)
     read = log.read(frame, "decided", "observed", as_of=5000)
-    assert [p.low for p in outstanding.with_expiry(read, [40])] == result.peak.tolist()
+    lengths = [0, 1, 7, 40, 49, 50, 51, 4999, 100_000]
+    exact = [p.low for p in outstanding.with_expiry(read, lengths)]
+    assert exact[3] == result.peak[0] and exact == sorted(exact)
     monkeypatch.setattr(outstanding, "SLICE", 100)  # too long a log to be exact
-    monkeypatch.setattr(outstanding, "CELLS", 100)
-    (peak,) = outstanding.with_expiry(read, [40])
-    assert peak.low <= result.peak[0] <= peak.high and not peak.exact
+    for cells in (1000, 100, 7, 1):
+        monkeypatch.setattr(outstanding, "CELLS", cells)
+        found = outstanding.with_expiry(read, lengths)
+        assert all(p.low <= peak <= p.high for p, peak in zip(found, exact, strict=True)) and not found[3].exact
+    monkeypatch.setattr(outstanding, "CELLS", 5000)  # every round has a cell of its own
+    assert all(p.high - p.low <= 1 for p in outstanding.with_expiry(read, lengths))
 
 
 @settings(max_examples=40, deadline=None)

@@ -23,7 +23,7 @@ from belated.audit.log import Log, collect
 from belated.audit.survival import Whole
 
 #: Cells of the grid times actions, at most; and cells, at most.
-ROOM, CELLS = 1 << 22, 1 << 18
+ROOM, CELLS = 1 << 22, 1 << 16
 #: Events that are in memory at a time.
 SLICE = 4_000_000
 
@@ -53,7 +53,7 @@ class Outstanding:
 
 def measure(log: Log) -> Outstanding:
     """Count what is out, in all and for each action."""
-    events, actions = _events(log, log.actions), max(1, len(log.actions))
+    events, actions = _events(log, pl.col("a") if log.actions else None), max(1, len(log.actions))
     grid = _Grid.of(log, actions)
     opened, closed = grid.counts([(events, "d"), (events, "c")])
     whole, each = (
@@ -75,25 +75,48 @@ def measure(log: Log) -> Outstanding:
 
 def with_expiry(log: Log, lengths: Sequence[int]) -> list[Peak]:
     """The peaks, had decisions been closed after so long; exact unless the log is long, else between limits."""
-    grid = _Grid.of(log, 1)
-    streams = [_events(log, (), length) for length in lengths]
-    opened, *closings = grid.counts([(_events(log, ()), "d"), *((stream, "c") for stream in streams)])
+    if log.decisions <= SLICE // 2:
+        return [_peak_with_expiry(log, length) for length in lengths]
+    # One pass for all: of each decision, how many of the expiries its feedback comes after.
+    wait = pl.col("o") - pl.col("d")
+    passed = pl.sum_horizontal((wait > length).fill_null(True).cast(pl.Int32) for length in lengths)
+    events, grid = _events(log, passed), _Grid.of(log, len(lengths) + 1)
+    opened, closed = grid.counts([(events, "d"), (events, "c")])
     found: list[Peak] = []
-    for stream, closed in zip(streams, closings, strict=True):
-        limits = _Limits.of(opened, closed)
-        exact = log.decisions <= SLICE // 2
-        if exact:
-            for part in grid.parts(np.flatnonzero(limits.doubtful), (opened + closed)[:, 0]):
-                limits.settle(*grid.taken(stream, part))
-        found += limits.peaks(log.first, grid.width, exact)
+    for place, length in enumerate(lengths):
+        given_up, answered = opened[:, place + 1 :].sum(axis=1), closed[:, : place + 1].sum(axis=1)
+        # a decision is given up in one of two cells: the earlier for the lower limit, the later for the upper
+        low, high = (
+            _Limits.of(opened.sum(axis=1, keepdims=True), (answered + _later(given_up, cells))[:, None])
+            for cells in (length // grid.width, -(-length // grid.width))
+        )
+        (peak,) = low.peaks(log.first, grid.width)
+        found.append(Peak(peak.low, max(peak.low, int(high.high.max())), peak.at))
     return found
 
 
-def _events(log: Log, actions: Sequence[str], expiry: int | None = None) -> pl.LazyFrame:
-    """When each decision was opened and closed, from the first one on."""
+def _peak_with_expiry(log: Log, length: int) -> Peak:
+    grid, events = _Grid.of(log, 1), _events(log, expiry=length)
+    opened, closed = grid.counts([(events, "d"), (events, "c")])
+    limits = _Limits.of(opened, closed)
+    for part in grid.parts(np.flatnonzero(limits.doubtful), (opened + closed)[:, 0]):
+        limits.settle(*grid.taken(events, part))
+    (peak,) = limits.peaks(log.first, grid.width)
+    return peak
+
+
+def _later(counts: Whole, cells: int) -> Whole:
+    """The same so many cells later; what falls behind the last one is left out."""
+    moved = np.zeros_like(counts)
+    moved[cells:] = counts[: max(0, len(counts) - cells)]
+    return moved
+
+
+def _events(log: Log, group: pl.Expr | None = None, expiry: int | None = None) -> pl.LazyFrame:
+    """When each decision was opened and closed, from the first one on, and its group."""
     d, o = pl.col("d") - log.first, pl.col("o") - log.first
     closed = o if expiry is None else pl.min_horizontal(o, d + expiry)
-    return log.frame.select(d=d, c=closed, a=pl.col("a") if actions else pl.lit(0, pl.Int32))
+    return log.frame.select(d=d, c=closed, a=pl.lit(0, pl.Int32) if group is None else group)
 
 
 @contextmanager
@@ -208,11 +231,11 @@ class _Limits:
             at = rows[rising]
             self.low[group[at]], self.where[group[at]] = value[rising], cell[at]
 
-    def peaks(self, first: int, width: int, exact: bool = True) -> tuple[Peak, ...]:
-        high = self.low if exact else np.maximum(self.high.max(axis=0), self.low)
+    def peaks(self, first: int, width: int) -> tuple[Peak, ...]:
+        """The best known ones; they are the peaks once all doubtful cells are settled."""
         return tuple(
-            Peak(int(low), int(top), first + width * int(place))
-            for low, top, place in zip(self.low, high, self.where, strict=True)
+            Peak(int(low), int(low), first + width * int(place))
+            for low, place in zip(self.low, self.where, strict=True)
         )
 
 

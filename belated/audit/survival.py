@@ -43,12 +43,12 @@ class Curve:
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
         left = (self.waiting - self.came).astype(float)
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = np.sqrt(np.cumsum(np.where(self.came > 0, self.came / (self.waiting * left), 0.0)))
-            width = norm.ppf((1 + self.level) / 2) * spread / np.log(self.survival)
+            width = ndtri((1 + self.level) / 2) * spread / np.log(self.survival)
             low, high = self.survival ** np.exp(-width), self.survival ** np.exp(width)
         flat = (self.survival >= 1) | (self.survival <= 0)
         return np.where(flat, self.survival, low), np.where(flat, self.survival, high)
@@ -133,7 +133,7 @@ class LogRank:
 
 def log_rank(strata: list[tuple[Whole, Whole]]) -> LogRank:
     """Each stratum is (ended, at risk), delays x groups."""
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     groups = strata[0][0].shape[1]
     difference, variance = np.zeros(groups), np.zeros((groups, groups))
@@ -148,4 +148,4 @@ def log_rank(strata: list[tuple[Whole, Whole]]) -> LogRank:
     inverse = np.linalg.pinv(variance, rcond=1e-10, hermitian=True)
     freedom = int(np.linalg.matrix_rank(variance, tol=1e-10 * max(float(np.max(np.abs(variance))), 1e-300)))
     statistic = float(difference @ inverse @ difference)
-    return LogRank(statistic, freedom, float(chi2.sf(statistic, freedom)) if freedom else 1.0)
+    return LogRank(statistic, freedom, float(chdtrc(freedom, statistic)) if freedom else 1.0)
