@@ -1,5 +1,6 @@
 """The ledger on both databases, without HTTP: what is asked, what is answered, and what is on record."""
 
+import contextlib
 import json
 import random
 import sqlite3
@@ -699,4 +700,21 @@ def test_an_experiment_that_cannot_be_made_is_read_only(file):
     with pytest.raises(Refused, match="no learner is called 'gone'"):
         ledger.find("ads")
     assert [report.verdict for report in verify(ledger.store)] == ["not replayed"]
+    ledger.store.close()
+
+
+def test_what_cannot_be_opened_is_named_and_the_others_work(own_file):
+    ledger = opened(own_file)
+    create(ledger)
+    create(ledger, name="other")
+    ledger.store.close()
+    with contextlib.closing(sqlite3.connect(own_file)) as connection, connection:
+        connection.execute("UPDATE experiments SET spec = replace(spec, 'exp3', 'exp33') WHERE name = 'ads'")
+    ledger = opened(own_file)
+    assert [experiment.name for experiment in ledger.experiments()] == ["other"]
+    reason = ledger.unopened()["ads"]
+    assert "ads cannot be opened" in reason and "exp33" in reason
+    with pytest.raises(Refused, match="exp33"):
+        ledger.find("ads")
+    assert ledger.has("ads") and decide(ledger, ledger.find("other")).round == 1
     ledger.store.close()

@@ -1,8 +1,8 @@
 """The ledger against a plain model: dictionaries, and a forecaster in process that must choose the same actions.
 
-Any order of create, decide, feedback, duplicate, conflict, cancel, expire, sweep, replace, archive, upkeep, retries,
-batches that fail, restarts and crashes: answers, decisions and statistics are those of the model, and every state comes
-out again from its events.
+Any order of create, decide (among all actions or some), feedback, duplicate, conflict, cancel, expire, sweep, replace,
+grow, archive, upkeep, retries, batches that fail, restarts and crashes: answers, decisions and statistics are those of
+the model, and every state comes out again from its events.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from hypothesis.stateful import (
 )
 
 import belated as bl
+from belated.errors import Unsupported
 from belated.ledger import experiment
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Archive, Cancel, Create, Decide, Decided, Feedback, Replace, Sweep, Upkeep
+from belated.ledger.items import Archive, Cancel, Create, Decide, Decided, Feedback, Grow, Replace, Sweep, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.ledger.verify import verify
@@ -53,6 +54,9 @@ KINDS: dict[str, tuple[Callable[[int], bl.Forecaster], int]] = {
     "qpmd(percontext(ucb1, contexts=2))": (lambda seed: bl.QPMD(bl.PerContext(bl.UCB1(3), 2), seed=seed), 1),
 }
 REPLACEABLE = ("bold(thompsonbernoulli)", "direct(thompsonbernoulli)", "direct(linucb(features=2))")
+GROWING = REPLACEABLE
+#: Actions that an experiment has at most: learners are compiled for each number.
+MOST = 4
 UNKNOWN = b"no ticket of us."
 #: Seconds by which the clock of the database is outwitted.
 LONG = 1e6
@@ -169,10 +173,30 @@ class Model:
         for held in self.held.values():
             held.stale |= held.state in ("open", "due") and held.answer.action == action
 
-    def decided(self, answer: list[Decided], contexts: list[Any], exact: bool) -> None:
+    def grow(self, new: str) -> None:
+        """A new forecaster takes the old one's place: the same tickets, and states with one more action."""
+        old = self.oracle
+        self.oracle = type(old)(old.learner.with_actions(len(self.names) + 1), seed=old.seed)  # type: ignore[union-attr]
+        while self.oracle.instances < old.instances:
+            self.oracle._new_instance()
+        for number, (one, before) in enumerate(zip(self.oracle._instances, old._instances, strict=True)):
+            one.grow_from(number, before.state.tobytes(), before.state.dtype)
+        kept = ("_pending", "_stale", "_issued", "_peak", "_dropped", "_free")
+        self.oracle.__dict__.update({name: old.__dict__[name] for name in kept if name in old.__dict__})
+        self.names.append(new)
+        self.pulls.append(0)
+        self.rewards.append([])
+
+    def among(self, pick: int) -> tuple[int, ...] | None:
+        """Now and then some actions only, where the learner can choose among them."""
+        able = getattr(self.oracle.learner, "predict_among", None) is not None and not isinstance(self.oracle, bl.QPMD)
+        some = tuple(action for action in range(len(self.names)) if pick >> action & 1)
+        return some if able and pick % 3 == 0 and some else None
+
+    def decided(self, answer: list[Decided], contexts: list[Any], allowed: tuple[int, ...] | None, exact: bool) -> None:
         """The same actions must come out, with the same probabilities."""
         for made, context in zip(answer, contexts, strict=True):
-            expected = self.oracle.predict(context)
+            expected = self._predict(context, allowed)
             assert (made.action, made.probability) == (expected.action, expected.probability)
             assert made.name == self.names[made.action]
             assert made.round == self.last_round + 1 if exact else made.round > self.last_round
@@ -182,6 +206,18 @@ class Model:
             assert ticket not in self.held
             self.held[ticket] = Held(ticket, expected.ticket, made, context)
             self.pulls[made.action] += 1
+
+    def _predict(self, context: Any, allowed: tuple[int, ...] | None) -> bl.Decision:
+        if allowed is None:
+            return self.oracle.predict(context)
+
+        def ask(number: int, known: Any) -> Any:
+            return self.oracle._instances[number].predict_among(known, allowed)
+
+        with mock.patch.object(self.oracle, "_ask", ask):
+            made = self.oracle.predict(context)
+        assert made.action in allowed
+        return made
 
     def statistics(self) -> dict[str, Any]:
         """What the ledger should say."""
@@ -261,8 +297,9 @@ class Machine(RuleBasedStateMachine):
                 size = 1 + pick % 3
                 raw = [model.context(quarters[i:] + quarters[:i]) for i in range(size)]
                 contexts = [known.context(each) for each in raw]
-                digest = repr((raw, other)).encode()
-                made.append((model, Decide(known, contexts, None, key, digest if key else b""), raw))
+                allowed = model.among(pick)
+                digest = repr((raw, other, allowed)).encode()
+                made.append((model, Decide(known, contexts, allowed, key, digest if key else b""), raw))
             elif what == "F":
                 some = [(self.ticket(model, pick + i), model.value(quarters)) for i in range(1 + other)]
                 made.append((model, Feedback(known, some), None))
@@ -297,7 +334,7 @@ class Machine(RuleBasedStateMachine):
                     assert answer.kind == "too_many_outstanding"
                     continue
                 assert not isinstance(answer, Refused), answer
-                model.decided(answer, contexts, self.exact)
+                model.decided(answer, contexts, item.allowed, self.exact)
                 if item.key is not None:
                     model.keys[item.key] = (item.digest, answer)
 
@@ -388,6 +425,25 @@ class Machine(RuleBasedStateMachine):
         else:
             model.replace(action, new)
             assert answer.actions == tuple(model.names)
+
+    @rule(which=PICK, pick=st.integers(0, 3))
+    def grow(self, which: int, pick: int) -> None:
+        model = self.model(which)
+        known = self.ledger.find(model.name)
+        new = model.names[0] if pick == 0 else f"g{len(model.names)}"
+        if len(model.names) == MOST and pick:
+            return
+        try:
+            item = Grow(known, new, self.ledger.prepare(known.grown(new)))
+        except (Refused, Unsupported) as error:
+            if model.archived or pick == 0:
+                assert isinstance(error, Refused) and error.kind == ("archived" if model.archived else "exists")
+            else:
+                assert isinstance(error, Unsupported) and model.kind not in GROWING
+            return
+        (answer,) = self.ledger.serve([item])
+        model.grow(new)
+        assert answer.actions == tuple(model.names)
 
     @precondition(lambda self: len(self.models) > 1 and not any(model.archived for model in self.models.values()))
     @rule(which=PICK)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -437,6 +439,17 @@ def post(url: str, body: Any) -> tuple[int, Any]:
         connection.close()
 
 
+def decisions_by_prometheus(url: str, at_least: int) -> int:
+    """What any worker says that all decided, once it is as much; workers tell each other every second."""
+    deadline = time.monotonic() + 10
+    while True:
+        with urlopen(f"{url}/metrics") as answer:
+            said = re.search(r'belated_outcomes_total\{kind="decided"\} (\d+)', answer.read().decode())
+        if (found := int(said[1]) if said else 0) >= at_least or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
 def children(pid: int) -> list[int]:
     found = []
     for entry in os.listdir("/proc"):
@@ -470,6 +483,7 @@ def test_workers_share_a_port_and_one_may_die(database: str) -> None:
 
         decide(5)
         assert len(answered) == 15
+        assert [decisions_by_prometheus(url, 15) for _ in range(10)] == [15] * 10  # whichever worker answers
         first = children(process.pid)
         assert len(first) == 2
         threads = [threading.Thread(target=decide, args=(40,)) for _ in range(4)]
@@ -485,6 +499,8 @@ def test_workers_share_a_port_and_one_may_die(database: str) -> None:
         before = len(answered)
         decide(2)
         assert len(answered) == before + 6
+        told = [decisions_by_prometheus(url, 21) for _ in range(10)]
+        assert told == sorted(told) and told[0] >= 21  # what a worker had told is not lost with it
         stored = {ticket for (ticket,) in query(database, "SELECT encode(ticket, 'hex') FROM decisions")}
         assert len(set(answered)) == len(answered) and set(answered) <= stored
         started = time.monotonic()

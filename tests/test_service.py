@@ -357,6 +357,11 @@ def test_about_the_service(server):
     metrics = server.http.get("/metrics").text
     assert 'belated_requests_total{route="GET /health",status="200"}' in metrics
     assert "belated_batch_size_bucket" in metrics and 'belated_outcomes_total{kind="decided"}' in metrics
+    known = server.http.get("/v1/experiments/ads/statistics").json()
+    for line in ("decisions_total", "feedback_total", "outstanding", "peak"):
+        value = known[line.removesuffix("_total")]
+        assert f'belated_experiment_{line}{{experiment="ads"}} {float(value)}' in metrics
+    assert server.http.get("/v1/overview").json()["unopened"] == []
 
 
 def test_the_file_can_be_read_meanwhile(server, tmp_path):

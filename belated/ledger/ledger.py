@@ -87,6 +87,10 @@ class Ledger:
         """All that can be used, oldest first."""
         return sorted(self._named.values(), key=lambda experiment: experiment.id)
 
+    def unopened(self) -> dict[str, str]:
+        """Those that cannot be used, and why."""
+        return dict(self._broken)
+
     def has(self, name: str) -> bool:
         """Whether the name is taken."""
         return name in self._named or name in self._broken

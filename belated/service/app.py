@@ -24,7 +24,7 @@ from belated.ledger.ledger import Ledger
 from belated.service import api, dashboard, openapi
 from belated.service.auth import Guard
 from belated.service.batch import Batcher, Busy
-from belated.service.metrics import Metrics
+from belated.service.metrics import Metrics, Place
 
 log = logging.getLogger("belated")
 
@@ -160,8 +160,8 @@ class Endpoint:
             sent.append(POLICY)
         await send({"type": "http.response.start", "status": reply.status, "headers": sent})
         await send({"type": "http.response.body", "body": reply.body})
-        service.metrics.requests[self._name, reply.status] += 1
-        service.metrics.seconds.add(time.perf_counter() - started)
+        service.metrics.count("requests", self._name, str(reply.status))
+        service.metrics.observe("request_seconds", time.perf_counter() - started)
 
 
 class Verbs:
@@ -198,10 +198,12 @@ async def refuse(kind: str, scope: Scope, send: Send, *headers: tuple[bytes, byt
 class Service:
     """What the routes do, over one ledger."""
 
-    def __init__(self, ledger: Ledger, guard: Guard, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, ledger: Ledger, guard: Guard, close: Callable[[], None] = lambda: None, place: Place | None = None
+    ) -> None:
         self.ledger = ledger
         self.guard = guard
-        self.metrics = Metrics()
+        self.metrics = Metrics(place)
         self._close = close
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
         self._batcher: Batcher | None = None
@@ -292,14 +294,14 @@ class Service:
         item, several = api.decide(self.find(request), request.body, None if key is None else key.decode("latin-1"))
         weight = len(item.contexts)
         answer = await self.ask(item, weight)
-        self.metrics.outcomes["decided"] += weight
+        self.metrics.count("outcomes", "decided", by=weight)
         return Reply(201, api.decided(answer, several))
 
     async def feedback(self, request: Request) -> Reply:
         item, tickets = api.feedback(self.find(request), request.body)
         answer = await self.ask(item, len(item.entries) or 1)
         for each in answer:
-            self.metrics.outcomes[each.kind if isinstance(each, Refused) else each] += 1
+            self.metrics.count("outcomes", each.kind if isinstance(each, Refused) else each)
         return self._outcomes(answer, tickets, item.entries[0][0] if item.entries else None)
 
     async def cancel(self, request: Request) -> Reply:
@@ -325,11 +327,16 @@ class Service:
         return Reply(200, api.encode(await self.aside(self.ledger.statistics, self.find(request))))
 
     async def overview(self, request: Request) -> Reply:
+        return Reply(200, api.encode(await self.aside(self._overview)))
+
+    def _overview(self) -> dict[str, Any]:
+        self.ledger.refresh()
         experiments = self.ledger.experiments()
-        known = await self.aside(self.ledger.folder.overview, experiments)
+        known = self.ledger.folder.overview(experiments)
         pairs = zip(experiments, known["experiments"], strict=True)
         known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
-        return Reply(200, api.encode(known))
+        known["unopened"] = [{"name": name, "reason": why} for name, why in sorted(self.ledger.unopened().items())]
+        return known
 
     # --- about the service ---
 
@@ -339,7 +346,14 @@ class Service:
         return Reply(200 if good else 503, api.encode(body))
 
     async def prometheus(self, request: Request) -> Reply:
-        return Reply(200, self.metrics.text(), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
+        known = await self.aside(self._numbers)
+        return Reply(200, self.metrics.text(known), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
+
+    def _numbers(self) -> list[dict[str, Any]]:
+        """What Prometheus is told of each experiment."""
+        experiments = self.ledger.experiments()
+        known = self.ledger.folder.overview(experiments)["experiments"]
+        return [numbers | {"name": each.name} for each, numbers in zip(experiments, known, strict=True)]
 
     async def openapi(self, request: Request) -> Reply:
         return Reply(200, openapi.encoded())
@@ -396,6 +410,7 @@ class Service:
             pass
 
     def _catch_up(self) -> None:
+        self.metrics.share()
         self.guard.refresh()
         self.ledger.refresh()
         self.ledger.store.tend()

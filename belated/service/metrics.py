@@ -1,11 +1,20 @@
-"""What Prometheus reads: counted here by plain additions, put into form when it is asked for."""
+"""What Prometheus reads: counted here by plain additions, put into form when it is asked for.
+
+Where several workers serve one port, a scrape meets any of them. So each leaves its numbers in a folder that they
+share, and all are added up; a worker that takes the place of another goes on with that one's numbers.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
+import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -14,64 +23,128 @@ from prometheus_client.registry import Collector
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+#: Name, text, labels.
+COUNTERS = (
+    ("requests", "Requests by route and status.", ("route", "status")),
+    ("outcomes", "Decisions, and what became of feedback.", ("kind",)),
+)
+#: Name, text, ends of classes.
+HISTOGRAMS: tuple[tuple[str, str, Sequence[float]], ...] = (
+    ("request_seconds", "From the head of a request to its answer.", SECONDS),
+    ("batch_size", "Decisions and feedback in one transaction.", SIZES),
+    ("batch_seconds", "A transaction, its commit included.", SECONDS),
+)
+ENDS = {name: ends for name, _, ends in HISTOGRAMS}
+#: Of each experiment: name, whether it only rises, text.
+EXPERIMENTS = (
+    ("decisions", True, "Decisions made."),
+    ("feedback", True, "Decisions whose feedback came in time."),
+    ("expired", True, "Decisions that expired."),
+    ("late", True, "Feedback that came after expiry."),
+    ("outstanding", False, "Decisions that wait for feedback: G."),
+    ("peak", False, "The most that did so when a decision was made: G*."),
+)
+#: Seconds after which what another worker said of its queue says nothing any more.
+OLD = 5.0
 
 
-class Histogram:
-    """Counts by class, and the sum."""
+class Place(NamedTuple):
+    """Where a worker leaves its numbers for the others."""
 
-    def __init__(self, ends: tuple[float, ...]) -> None:
-        self.ends = ends
-        self.counts = [0] * (len(ends) + 1)
-        self.total = 0.0
+    folder: Path
+    number: int
 
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self.ends, value)] += 1
-        self.total += value
-
-    def family(self, name: str, text: str) -> HistogramMetricFamily:
-        reached, buckets = 0, []
-        for end, count in zip([*map(str, self.ends), "+Inf"], self.counts, strict=True):
-            reached += count
-            buckets.append((end, float(reached)))
-        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self.total)
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.number}.json"
 
 
 class Metrics(Collector):
     """The service in numbers."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[tuple[str, int]] = Counter()
-        self.seconds = Histogram(SECONDS)
-        self.outcomes: Counter[str] = Counter()
-        self.batches = Histogram(SIZES)
-        self.batch_seconds = Histogram(SECONDS)
+    def __init__(self, place: Place | None = None) -> None:
+        self.counts: Counter[tuple[str, ...]] = Counter()
         self.waiting: Callable[[], int] = lambda: 0
         self._lock = threading.Lock()
+        self._place = place
+        self._experiments: Sequence[Mapping[str, Any]] = ()
         self._registry = CollectorRegistry()
         self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        if place is None:
+            ProcessCollector(registry=self._registry)
+        else:
+            self.counts.update(_read(place.file)[0])
+
+    def count(self, *key: str, by: int = 1) -> None:
+        """So many more of a counter, named with its labels."""
+        self.counts[key] += by
+
+    def observe(self, name: str, value: float) -> None:
+        """One more in a histogram."""
+        ends = ENDS[name]
+        at = bisect_left(ends, value)
+        self.counts[name, str(ends[at]) if at < len(ends) else "+Inf"] += 1
+        self.counts[name, "sum"] += value  # type: ignore[assignment]
 
     def batch(self, items: int, weight: int, seconds: float) -> None:
         """The writer served a batch."""
         with self._lock:
-            self.batches.add(weight)
-            self.batch_seconds.add(seconds)
+            self.observe("batch_size", weight)
+            self.observe("batch_seconds", seconds)
+
+    def share(self) -> None:
+        """Leave the numbers where the other workers find them."""
+        if self._place is not None:
+            with self._lock:
+                known = list(self.counts.items())
+            new = self._place.file.with_suffix(".new")
+            new.write_text(json.dumps([known, self.waiting(), time.time()]))
+            os.replace(new, self._place.file)
+
+    def _sum(self) -> tuple[Counter[tuple[str, ...]], int]:
+        """The numbers of all workers, and how much waits."""
+        with self._lock:
+            counts, waiting = self.counts.copy(), self.waiting()
+        if self._place is not None:
+            for file in self._place.folder.glob("*.json"):
+                if file != self._place.file:
+                    others, theirs = _read(file)
+                    counts.update(others)
+                    waiting += theirs
+        return counts, waiting
 
     def collect(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily("belated_requests", "Requests by route and status.", labels=("route", "status"))
-        for (route, status), count in sorted(self.requests.items()):
-            requests.add_metric((route, str(status)), count)
-        yield requests
-        outcomes = CounterMetricFamily("belated_outcomes", "Decisions, and what became of feedback.", labels=("kind",))
-        for kind, count in sorted(self.outcomes.items()):
-            outcomes.add_metric((kind,), count)
-        yield outcomes
-        yield self.seconds.family("belated_request_seconds", "From the head of a request to its answer.")
-        with self._lock:
-            yield self.batches.family("belated_batch_size", "Decisions and feedback in one transaction.")
-            yield self.batch_seconds.family("belated_batch_seconds", "A transaction, its commit included.")
-        yield GaugeMetricFamily("belated_waiting", "Decisions and feedback that wait for the writer.", self.waiting())
+        counts, waiting = self._sum()
+        for name, text, labels in COUNTERS:
+            family = CounterMetricFamily(f"belated_{name}", text, labels=labels)
+            for key, count in sorted(pair for pair in counts.items() if pair[0][0] == name):
+                family.add_metric(key[1:], count)
+            yield family
+        for name, text, ends in HISTOGRAMS:
+            reached, buckets = 0, []
+            for end in [*map(str, ends), "+Inf"]:
+                reached += counts[name, end]
+                buckets.append((end, float(reached)))
+            yield HistogramMetricFamily(f"belated_{name}", text, buckets=buckets, sum_value=counts[name, "sum"])
+        yield GaugeMetricFamily("belated_waiting", "Decisions and feedback that wait for the writer.", waiting)
+        for name, rises, text in EXPERIMENTS:
+            kind = CounterMetricFamily if rises else GaugeMetricFamily
+            each = kind(f"belated_experiment_{name}", text, labels=("experiment",))
+            for experiment in self._experiments:
+                each.add_metric((experiment["name"],), experiment[name])
+            yield each
 
-    def text(self) -> bytes:
-        """All of it, in Prometheus' format."""
+    def text(self, experiments: Sequence[Mapping[str, Any]] = ()) -> bytes:
+        """All of it, in Prometheus' format, with what is known of each experiment."""
+        self._experiments = experiments
+        self.share()
         return generate_latest(self._registry)
+
+
+def _read(file: Path) -> tuple[Counter[tuple[str, ...]], int]:
+    """What a worker left: its counts, and how much waits for it; nothing if it left nothing."""
+    try:
+        known, waiting, at = json.loads(file.read_text())
+    except OSError:
+        return Counter(), 0
+    return Counter({tuple(key): count for key, count in known}), waiting if time.time() - at < OLD else 0

@@ -75,7 +75,14 @@ SCHEMAS: dict[str, Any] = {
         *COUNTS,
         *("duplicates", "pulls"),
     ),
-    "Overview": _object({"at": NUMBER, "experiments": _list(_ref("Experiment"))}, "at", "experiments"),
+    "Overview": _object(
+        {
+            "at": NUMBER,
+            "experiments": _list(_ref("Experiment")),
+            "unopened": _list(_object({"name": TEXT, "reason": TEXT}, "name", "reason")),
+        },
+        *("at", "experiments", "unopened"),
+    ),
     "Health": _object({"status": TEXT, "version": TEXT}, "status", "version"),
 }
 

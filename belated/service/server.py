@@ -19,6 +19,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
+from belated.service.metrics import Place
 from belated.service.warm import Warmer
 from belated.service.workers import supervise
 
@@ -47,7 +48,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     if workers == 1:
-        return work(database, host, port, require_token, None, started)
+        return work(database, host, port, require_token, None, None, started)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
     _log_to_stderr()
@@ -73,6 +74,7 @@ def work(
     port: int,
     require_token: bool,
     listening: socket.socket | None,
+    place: Place | None,
     started: Callable[[str], None],
 ) -> None:
     """Serve in this process, on a socket of its own or on one that is shared."""
@@ -81,7 +83,7 @@ def work(
     try:
         guard = _guard(store, database, host, require_token)
         warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close)
+        service = Service(Ledger(store, warmer), guard, warmer.close, place)
         config = uvicorn.Config(
             service.application(),
             host=host,

@@ -18,9 +18,12 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 from belated.errors import BelatedError, InvalidState
+from belated.service.metrics import Place
 
 log = logging.getLogger("belated")
 
@@ -32,17 +35,18 @@ PAUSE = 1.0
 #: Connections that may wait.
 BACKLOG = 2048
 
-#: What a worker does: serve this socket, and say when it is ready.
-Work = Callable[[socket.socket, Callable[[str], None]], None]
+#: What a worker does: serve this socket, leave its numbers at this place, and say when it is ready.
+Work = Callable[[socket.socket, Place, Callable[[str], None]], None]
 
 
 class Worker:
     """One process."""
 
-    def __init__(self, work: Work, listening: socket.socket) -> None:
+    def __init__(self, work: Work, listening: socket.socket, place: Place) -> None:
         context = multiprocessing.get_context("spawn")
         self._said, said = context.Pipe(duplex=False)
-        self.process: SpawnProcess = context.Process(target=_child, args=(work, listening, said), name="belated worker")
+        given = (work, listening, place, said)
+        self.process: SpawnProcess = context.Process(target=_child, args=given, name="belated worker")
         self.process.start()
         said.close()
         self.url: str | None = None
@@ -66,16 +70,19 @@ def supervise(work: Work, host: str, port: int, count: int, started: Callable[[s
     before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
     sockets = _listen(host, port, count)
+    shared = TemporaryDirectory(prefix="belated-metrics-")
+    places = [Place(Path(shared.name), number) for number in range(count)]
     try:
-        workers += [Worker(work, listening) for listening in sockets]
+        workers += [Worker(work, *given) for given in zip(sockets, places, strict=True)]
         _until_ready(workers, stop)
         if not stop.is_set():
             started(workers[0].url or "")
         while not stop.is_set():
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
-            _replace_dead(workers, work, sockets, stop)
+            _replace_dead(workers, work, sockets, places, stop)
     finally:
         _end(workers)
+        shared.cleanup()
         for listening in sockets:
             listening.close()
         for number, handler in before.items():
@@ -99,15 +106,17 @@ def _until_ready(workers: list[Worker], stop: threading.Event) -> None:
                 raise InvalidState(f"a worker ended before it was ready, with exit code {worker.process.exitcode}")
 
 
-def _replace_dead(workers: list[Worker], work: Work, sockets: list[socket.socket], stop: threading.Event) -> None:
-    for place, worker in enumerate(workers):
+def _replace_dead(
+    workers: list[Worker], work: Work, sockets: list[socket.socket], places: list[Place], stop: threading.Event
+) -> None:
+    for number, worker in enumerate(workers):
         if worker.process.is_alive() or stop.is_set():
             continue
         log.error("worker %s died with exit code %s and is replaced", worker.process.pid, worker.process.exitcode)
         worker.look()
         if worker.url is None:  # it could not even start: the database may be gone for a while
             stop.wait(PAUSE)
-        workers[place] = Worker(work, sockets[place])
+        workers[number] = Worker(work, sockets[number], places[number])
 
 
 def _end(workers: list[Worker]) -> None:
@@ -122,10 +131,10 @@ def _end(workers: list[Worker]) -> None:
             worker.process.join()
 
 
-def _child(work: Work, listening: socket.socket, said: multiprocessing.connection.Connection) -> None:
+def _child(work: Work, listening: socket.socket, place: Place, said: multiprocessing.connection.Connection) -> None:
     threading.Thread(target=_end_with_parent, name="belated parent watch", daemon=True).start()
     try:
-        work(listening, said.send)
+        work(listening, place, said.send)
     except BelatedError as error:
         sys.exit(f"error: {error}")
 

@@ -1,7 +1,7 @@
 // One experiment.
 
 import { bar, delays, interval, lines } from "./charts.js";
-import { count, duration, el, exact, moment, number, perSecond, plural, fine, rates, say, share, state, tile, timeFor, when } from "./words.js";
+import { count, duration, el, exact, fine, list, moment, number, perSecond, plural, rates, say, share, state, tile, timeFor, when } from "./words.js";
 
 export const asks = (name) => [`/v1/experiments/${name}`, `/v1/experiments/${name}/statistics`];
 /** From so many actions on, only those that are played most are shown. */
@@ -97,12 +97,6 @@ function described(experiment, now) {
   said.push(experiment.expiry_seconds == null ? "decisions never expire" : `decisions expire after ${duration(experiment.expiry_seconds)}`);
   said.push(`since ${when(experiment.created_at)}`);
   return said.join(" · ");
-}
-
-/** Texts as a list, made anew only where they changed. */
-function list(node, texts) {
-  if (texts.length === node.children.length && texts.every((text, i) => node.children[i].textContent === text)) return;
-  node.replaceChildren(...texts.map((text) => el("li", { text })));
 }
 
 function showTiles(tiles, experiment, now, rate) {

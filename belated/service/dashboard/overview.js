@@ -1,7 +1,7 @@
 // All experiments, one card each.
 
 import { sparkline } from "./charts.js";
-import { count, el, exact, perSecond, plural, rates, say, share, state, tile } from "./words.js";
+import { count, el, exact, list, perSecond, plural, rates, say, share, state, tile } from "./words.js";
 
 export const asks = () => ["/v1/overview"];
 /** From so many experiments on they can be searched. */
@@ -11,8 +11,9 @@ export function make(_, token) {
   const totals = { experiments: tile("Experiments"), decisions: tile("Decisions"), outstanding: tile("Outstanding now"), feedback: tile("Feedback") };
   const numbers = el("dl", { class: "tiles" }, ...Object.values(totals).map((each) => each.node));
   const search = el("input", { type: "search", placeholder: "Find by name", "aria-label": "Find an experiment by name", input: () => filter() });
+  const unopened = el("ul", { class: "notice bad", hidden: true });
   const cards = el("ul", { class: "cards" });
-  const node = el("div", {}, el("div", { class: "title" }, el("h1", { text: "Experiments" }), search), numbers, cards);
+  const node = el("div", {}, el("div", { class: "title" }, el("h1", { text: "Experiments" }), search), numbers, unopened, cards);
   const known = new Map();
   let empty = null;
 
@@ -24,11 +25,13 @@ export function make(_, token) {
   return {
     node,
     title: "belated",
-    update([{ at, experiments }]) {
+    update([{ at, experiments, unopened: others }]) {
+      list(unopened, others.map((each) => each.reason));
+      unopened.hidden = !others.length;
       const any = experiments.length > 0;
       numbers.hidden = cards.hidden = !any;
       search.hidden = experiments.length < MANY;
-      if (!any && !empty) node.append((empty = welcome(token())));
+      if (!any && !others.length && !empty) node.append((empty = welcome(token())));
       if (any && empty) {
         empty.remove();
         empty = null;

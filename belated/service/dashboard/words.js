@@ -109,3 +109,9 @@ export function tile(label, help = null) {
     },
   };
 }
+
+/** Texts as a list, made anew only where they changed. */
+export function list(node, texts) {
+  if (texts.length === node.children.length && texts.every((text, i) => node.children[i].textContent === text)) return;
+  node.replaceChildren(...texts.map((text) => el("li", { text })));
+}
