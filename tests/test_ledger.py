@@ -329,10 +329,10 @@ def test_full_information_and_symbols(ledger):
 
 
 def test_expired_decisions_are_dropped(ledger):
-    experiment = create(ledger, expiry_seconds=0.05)
+    experiment = create(ledger, expiry_seconds=0.5)
     tickets = [decide(ledger, experiment) for _ in range(5)]
     assert feed(ledger, experiment, tickets[0]) == "applied"
-    time.sleep(0.06)
+    time.sleep(0.51)
     assert feed(ledger, experiment, tickets[1]) == "late"  # swept or not
     assert cancel(ledger, experiment, tickets[2]) == "expired"
     assert ledger.decision(experiment, ticket_of(tickets[1].ticket))["state"] == "expired"
