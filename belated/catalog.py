@@ -7,6 +7,7 @@ case.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections import ChainMap
 from collections.abc import Iterable, MutableMapping
 from inspect import isabstract
@@ -71,6 +72,8 @@ INNER = {
     "law": {"delays": "delays"},
 }
 
+#: Characters of a wrong value that an error shows.
+QUOTED = 100
 
 Spec = TypeVar("Spec", bound=type[Learner] | type[Game] | type[Delays])
 
@@ -104,10 +107,20 @@ def find(kind: str, name: Any) -> Any:
     table = TABLES[kind]
     if name in table:
         return table[name]
-    hint = nearest(str(name), table) or f"there are {', '.join(sorted(table))}"
+    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}"
     if kind == "forecaster" and name in LEARNERS:
         hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
-    raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {name!r}; {hint}")
+    raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {quoted(name)}; {hint}")
+
+
+def quoted(value: Any) -> str:
+    """A value as errors show it, cut where it is long.
+
+    >>> quoted("exp"), len(quoted("x" * 1000))
+    ("'exp'", 103)
+    """
+    text = repr(value)
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -147,7 +160,7 @@ def from_data(kind: str, data: Any) -> Any:
     BOLD(Exp3(actions=4))
     """
     if not isinstance(data, dict) or "name" not in data:
-        raise InvalidArgument(f"a {kind} is a table with a name, got {data!r}")
+        raise InvalidArgument(f"a {kind} is a table with a name, got {quoted(data)}")
     return build(find(kind, data["name"]), kind, data)
 
 
@@ -157,7 +170,23 @@ def build(make: Any, kind: str, data: dict[str, Any]) -> Any:
     try:
         return make(**fields)
     except TypeError as error:
-        raise InvalidArgument(f"{data['name']}: {error}") from None
+        raise InvalidArgument(_missing(make, kind, data) or f"{data['name']}: {error}") from None
+
+
+def _missing(make: Any, kind: str, data: dict[str, Any]) -> str | None:
+    """What a spec needs and was not given, in words."""
+    slots = inspect.signature(make).parameters.values()
+    needed = (
+        each.name
+        for each in slots
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    )
+    names = [name for name in needed if name not in data]
+    if not names:
+        return None
+    if kind == "forecaster" and names == ["learner"]:
+        return f"{data['name']} needs a learner, such as {data['name']}(exp3)"
+    return f"{data['name']} needs {' and '.join('a learner' if name == 'learner' else name for name in names)}"
 
 
 def inner_kind(kind: str, key: str) -> str | None:

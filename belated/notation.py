@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from belated import catalog
+from belated.catalog import quoted
 from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
 from belated.games import Monitoring, laws
@@ -40,13 +41,15 @@ def read(kind: str, given: Any) -> dict[str, Any]:
     if isinstance(given, dict):
         return _from_table(kind, given)
     if not isinstance(given, str):
-        raise InvalidArgument(f"{_a(kind)} is text such as {EXAMPLES[kind]}, or a table with a name, got {given!r}")
+        raise InvalidArgument(
+            f"{_a(kind)} is text such as {EXAMPLES[kind]}, or a table with a name, got {quoted(given)}"
+        )
     try:
         tree = ast.parse(given.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
-        raise InvalidArgument(f"{given!r} cannot be read: {getattr(error, 'msg', error)}") from None
+        raise InvalidArgument(f"{quoted(given)} cannot be read: {getattr(error, 'msg', error)}") from None
     if not isinstance(tree, ast.Name | ast.Call):
-        raise InvalidArgument(f"{_a(kind)} is a name with arguments, such as {EXAMPLES[kind]}, got {given!r}")
+        raise InvalidArgument(f"{_a(kind)} is a name with arguments, such as {EXAMPLES[kind]}, got {quoted(given)}")
     return _spec(kind, tree)
 
 
@@ -107,7 +110,9 @@ def finite_game(given: str) -> Monitoring:
         return Monitoring.read(given)
     known = f"there are {', '.join(sorted(CLASSICAL))}"
     if name not in catalog.TABLES["game"]:
-        raise InvalidArgument(f"no game is called {name!r}; {catalog.nearest(name, CLASSICAL) or known}")
+        raise InvalidArgument(
+            f"no game is called {quoted(name)}; {catalog.nearest(name[: catalog.QUOTED], CLASSICAL) or known}"
+        )
     made = game(given)
     if not isinstance(made, Monitoring):
         raise InvalidArgument(f"{given} is not a game of partial monitoring; {known}")
@@ -183,7 +188,7 @@ def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
         return {"name": _name(kind, tree.id)}
     assert isinstance(tree, ast.Call)
     if not isinstance(tree.func, ast.Name):
-        raise InvalidArgument(f"{_a(kind)} starts with a name, got {ast.unparse(tree)!r}")
+        raise InvalidArgument(f"{_a(kind)} starts with a name, got {quoted(ast.unparse(tree))}")
     data: dict[str, Any] = {"name": _name(kind, tree.func.id)}
     slots = _parameters(catalog.find(kind, data["name"]))
     for argument, slot in _pairs(tree, list(slots), data["name"]):
@@ -194,17 +199,21 @@ def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
 def _pairs(call: ast.Call, slots: list[str], name: str) -> Iterator[tuple[ast.expr, str]]:
     """Arguments with the names they go by."""
     if len(call.args) > len(slots):
-        raise InvalidArgument(f"{name} takes {_listed(slots)}, got {len(call.args)} arguments: {ast.unparse(call)}")
+        raise InvalidArgument(
+            f"{name} takes {_listed(slots)}, got {len(call.args)} arguments: {quoted(ast.unparse(call))}"
+        )
     given = list(zip(call.args, slots, strict=False))
     for keyword in call.keywords:
         if keyword.arg not in slots:
-            near = catalog.nearest(str(keyword.arg), slots)
-            raise InvalidArgument(f"{name} has no argument {keyword.arg!r}; {near or f'it takes {_listed(slots)}'}")
+            near = catalog.nearest(str(keyword.arg)[: catalog.QUOTED], slots)
+            raise InvalidArgument(
+                f"{name} has no argument {quoted(keyword.arg)}; {near or f'it takes {_listed(slots)}'}"
+            )
         given.append((keyword.value, keyword.arg))
     seen: set[str] = set()
     for argument, slot in given:
         if slot in seen:
-            raise InvalidArgument(f"{name} got {slot!r} twice: {ast.unparse(call)}")
+            raise InvalidArgument(f"{name} got {slot!r} twice: {quoted(ast.unparse(call))}")
         seen.add(slot)
         yield argument, slot
 
@@ -220,7 +229,7 @@ def _value(inner: str | None, tree: ast.expr) -> Any:
     try:
         return ast.literal_eval(tree)
     except ValueError:
-        raise InvalidArgument(f"{ast.unparse(tree)!r} is not a number, a word or a list") from None
+        raise InvalidArgument(f"{quoted(ast.unparse(tree))} is not a number, a word or a list") from None
 
 
 def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -233,8 +242,10 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
         if key == "name":
             continue
         if key not in slots:
-            near = catalog.nearest(key, slots)
-            raise InvalidArgument(f"{data['name']} has no argument {key!r}; {near or f'it takes {_listed(slots)}'}")
+            near = catalog.nearest(str(key)[: catalog.QUOTED], slots)
+            raise InvalidArgument(
+                f"{data['name']} has no argument {quoted(key)}; {near or f'it takes {_listed(slots)}'}"
+            )
         inner = catalog.inner_kind(kind, key)
         if inner is None:
             data[key] = value

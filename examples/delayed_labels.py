@@ -71,7 +71,7 @@ def as_markdown(table, rows, shuffles):
         "",
         "River's ImageSegments data: photographs, 18 features, 7 labels. "
         f"{len(rows):,} rows, {shuffles} shuffles: share of labels that were predicted, with its standard error.",
-        "`python examples/delayed_labels.py` makes this page.",
+        f"`python examples/delayed_labels.py --rows {len(rows)} --shuffles {shuffles} --out docs` makes this page.",
         "",
         "![accuracy against delay](img/delayed-labels.svg)",
         "",

@@ -243,6 +243,44 @@ def test_rewards_come_late_and_in_any_order():
     assert mab.outstanding == 0 and mab.predict() in ARMS
 
 
+@pytest.mark.parametrize("learner", [bl.UCB1(actions=3), bl.Exp3(actions=3)], ids=repr)
+def test_rewards_of_another_scale(learner):
+    wide = bl.adapters.mabwiser.MAB(learner, ARMS, seed=5, reward_range=(-10, 30))
+    unit = bl.adapters.mabwiser.MAB(learner, ARMS, seed=5)
+    for t in range(40):
+        arm = wide.predict()
+        assert unit.predict() == arm
+        paid = (20, 17, 25)[ARMS.index(arm)] - t % 5
+        wide.partial_fit([arm], [paid])
+        unit.partial_fit([arm], [(paid + 10) / 40])
+    for arm, mean in wide.predict_expectations().items():
+        assert 13 <= mean <= 25 and unit.predict_expectations()[arm] == pytest.approx((mean + 10) / 40)
+
+
+def test_rewards_out_of_range_are_refused_before_anything_is_learned():
+    mab = bl.adapters.mabwiser.MAB(bl.UCB1(actions=3), ARMS, reward_range=(0, 50))
+    arms = [mab.predict() for _ in range(2)]
+    with pytest.raises(InvalidFeedback, match=r"reward_range, which is \[0, 50\], got 51: give reward_range="):
+        mab.partial_fit(arms, [20, 51])
+    assert mab.outstanding == 2 and mab.predict_expectations() == {}
+    with pytest.raises(InvalidFeedback, match=r"reward_range, which is \[0, 1\], got 20"):
+        bl.adapters.mabwiser.MAB(bl.UCB1(actions=3), ARMS).fit(["a"], [20])
+    for bad in (None, 3, (0,), (0, 1, 2), (1, 1), (2, 0), (0, math.inf), ("a", "b")):
+        with pytest.raises(InvalidArgument, match="reward_range"):
+            bl.adapters.mabwiser.MAB(bl.UCB1(actions=3), ARMS, reward_range=bad)
+
+
+def test_a_plain_learner_takes_rewards_as_they_are_unless_a_range_is_given():
+    free = bl.adapters.mabwiser.bandit(made((LearningPolicy.EpsilonGreedy(epsilon=0), None)))
+    mab = bl.adapters.mabwiser.MAB(free, ARMS)
+    mab.fit(ARMS, [20, 17, 25])
+    assert mab._forecaster._instances[0].mab._imp.arm_to_expectation == {"a": 20, "b": 17, "c": 25}
+    mab = bl.adapters.mabwiser.MAB(free, ARMS, reward_range=(0, 50))
+    mab.fit(ARMS, [20, 15, 25])
+    assert mab._forecaster._instances[0].mab._imp.arm_to_expectation == {"a": 0.4, "b": 0.3, "c": 0.5}
+    assert mab.predict_expectations() == {"a": 20.0, "b": 15.0, "c": 25.0}
+
+
 def test_contexts_in_rows():
     learner = bl.LinUCB(actions=3, features=2)
     mab = bl.adapters.mabwiser.MAB(bl.Direct(learner), ARMS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from river import (
     datasets,
     evaluate,
     forest,
+    imblearn,
     linear_model,
     metrics,
+    multiclass,
     naive_bayes,
     neighbors,
     optim,
@@ -27,7 +31,7 @@ from river import (
 
 import belated as bl
 from belated import checks
-from belated.errors import InvalidArgument, UnknownTicket, Unsupported
+from belated.errors import InvalidArgument, InvalidFeedback, UnknownTicket, Unsupported
 
 river = bl.adapters.river
 
@@ -114,7 +118,7 @@ def test_arms_may_have_names_or_come_with_each_prediction(policy):
 
 
 def test_what_keeps_its_last_pull_cannot_go_direct():
-    with pytest.raises(Unsupported, match="last prediction only; use BOLD"):
+    with pytest.raises(Unsupported, match=r"cannot play river.bandit\(Exp3\): .* last prediction only; use BOLD"):
         bl.Direct(river.bandit(bandit.Exp3(gamma=0.3), actions=3))
     with pytest.raises(Unsupported, match="last prediction only"):
         bl.Direct(river.bandit(bandit.RandomPolicy(), actions=3, tolerates_delay=False))
@@ -247,6 +251,13 @@ def test_the_memory_of_bold_is_proportional_to_its_copies():
     assert sizes[1] / sizes[0] == pytest.approx(2, rel=0.05) and sizes[2] / sizes[0] == pytest.approx(4, rel=0.05)
 
 
+def test_the_page_on_late_labels_says_how_it_was_made():
+    page = (Path(bl.__file__).parents[1] / "docs" / "delayed-labels.md").read_text()
+    [(rows, shuffles)] = re.findall(r"([\d,]+) rows, (\d+) shuffles:", page)
+    how = f"--rows {rows.replace(',', '')} --shuffles {shuffles} --out docs"
+    assert f"`python examples/delayed_labels.py {how}` makes this page" in page
+
+
 def test_a_pipeline_may_be_cancelled_and_cannot_be_saved():
     f = bl.BOLD(river.classifier(MODELS[2]))
     d = f.predict(PHISHING[0][0])
@@ -267,12 +278,44 @@ def test_a_pipeline_may_be_cancelled_and_cannot_be_saved():
         lambda: river.classifier(naive_bayes.GaussianNB),
         lambda: river.classifier(compose.Select("a")),
         lambda: river.classifier(linear_model.LinearRegression(), proba=True),
+        lambda: river.classifier(linear_model.LinearRegression()),
+        lambda: river.classifier(REGRESSORS[1]),
+        lambda: river.classifier(preprocessing.TargetStandardScaler(linear_model.LinearRegression())),
+        lambda: river.regressor(tree.HoeffdingTreeClassifier()),
+        lambda: river.regressor(MODELS[2]),
         lambda: river.regressor(None),
     ],
 )
 def test_what_is_no_model_is_refused(make):
     with pytest.raises(InvalidArgument):
         make()
+
+
+class Undecided:
+    """A model that does not say what it is."""
+
+    predict_one = learn_one = clone = lambda self, *given: self
+
+
+def test_wrappers_and_what_does_not_say_its_kind_are_taken():
+    river.classifier(multiclass.OneVsRestClassifier(linear_model.LogisticRegression()))
+    river.classifier(imblearn.RandomUnderSampler(linear_model.LogisticRegression(), {0: 0.5, 1: 0.5}))
+    river.regressor(preprocessing.TargetStandardScaler(linear_model.LinearRegression()))
+    for kind in (river.classifier, river.regressor):
+        kind(Undecided())
+
+
+@pytest.mark.parametrize("said", [None, 3, "ab", [], {"x": 1.0, "one": 1.0}], ids=repr)
+def test_arms_that_were_forgotten(said):
+    with pytest.raises(InvalidArgument, match=r"UCB needs the arms with each prediction, predict\(arms\), or"):
+        bl.Direct(river.bandit(bandit.UCB(delta=1))).predict(said)
+    with pytest.raises(InvalidArgument, match=r"needs the arms with each prediction, predict\(\(arms, context\)\)"):
+        bl.Direct(river.bandit(bandit.LinUCBDisjoint(alpha=1.0))).predict(said)
+
+
+def test_a_context_that_was_forgotten():
+    with pytest.raises(InvalidArgument, match=r"LinUCBDisjoint needs a context, .* got None"):
+        bl.Direct(river.bandit(bandit.LinUCBDisjoint(alpha=1.0), actions=2)).predict()
 
 
 # --- our learners as River's policies ---
@@ -345,6 +388,37 @@ def test_a_contextual_policy_of_ours_in_rivers_evaluation():
     with pytest.raises(UnknownTicket):
         late.update(two, second, 1.0)
     late.update(one, first, 1.0)
+
+
+def test_a_pull_that_expired_is_told_as_such():
+    policy = river.Policy(bl.UCB1(2))
+    assert policy.pull(["a", "b"]) == "a" and policy.pull(["a", "b"]) == "b"
+    with pytest.raises(UnknownTicket, match="no open pull: 1 pull was cancelled because expiry is 0"):
+        policy.update("a", 1.0)
+    with pytest.raises(UnknownTicket, match=r"no open pull$"):
+        river.Policy(bl.UCB1(2)).update("a", 1.0)
+
+
+def test_rewards_of_another_scale_are_scaled_for_the_learner():
+    paid = {"a": 20.0, "b": 17.0}
+    policy, plain = river.Policy(bl.UCB1(2), reward_range=(10, 30)).clone(), river.Policy(bl.UCB1(2))
+    for _ in range(50):
+        arm = policy.pull(["a", "b"])
+        assert plain.pull(["a", "b"]) == arm
+        policy.update(arm, paid[arm])
+        plain.update(arm, (paid[arm] - 10) / 20)
+    assert policy.ranking == ["a", "b"] and policy._rewards["a"].get() == 20.0
+    policy.pull(["a", "b"])
+    for reward in (9, 31, math.inf):
+        with pytest.raises(InvalidFeedback, match=rf"reward_range, which is \[10, 30\], got {reward}"):
+            policy.update("a", reward)
+    assert policy._forecaster.outstanding == 1
+    seen = {"x": 0.5}
+    contextual = river.ContextualPolicy(bl.LinUCB(actions=2, features=1), reward_range=(0, 100))
+    arm = contextual.pull(["a", "b"], context=seen)
+    with pytest.raises(InvalidFeedback, match=r"reward_range, which is \[0, 100\], got 101"):
+        contextual.update(arm, seen, 101)
+    contextual.update(arm, seen, 99)
 
 
 def test_arms_of_our_policies_stay_the_same():

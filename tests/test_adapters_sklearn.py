@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -136,10 +137,10 @@ def test_direct_refuses_what_says_that_it_keeps_its_last_prediction():
         sklearn.classifier(Perceptron(), [0, 1], tolerates_delay=False),
         sklearn.regressor(SGDRegressor(), tolerates_delay=False),
     ):
-        with pytest.raises(Unsupported, match="last prediction only"):
+        with pytest.raises(Unsupported, match=rf"cannot play {re.escape(repr(copies))}: .* last prediction only"):
             bl.Direct(copies)
         assert bl.BOLD(copies).predict([1.0]).action == 0
-        with pytest.raises(Unsupported, match="endlessly many"):
+        with pytest.raises(Unsupported, match=rf"cannot play {re.escape(repr(copies))}: .* endlessly many"):
             bl.QPMD(copies)
 
 
@@ -152,6 +153,9 @@ def test_direct_refuses_what_says_that_it_keeps_its_last_prediction():
         (lambda: sklearn.classifier(SGDRegressor(), [0, 1]), "SGDRegressor is no classifier"),
         (lambda: sklearn.classifier(SGDClassifier, [0, 1]), "must be a classifier"),
         (lambda: sklearn.classifier(SGDClassifier(), []), "classes"),
+        (lambda: sklearn.classifier(GaussianNB(), [0]), "classes must have at least 2 items, got 1"),
+        (lambda: sklearn.classifier(GaussianNB(), [0, 0]), r"classes must be labels that differ, got \[0, 0\]"),
+        (lambda: sklearn.classifier(GaussianNB(), [[0, 1], [1, 0]]), "classes must be labels that differ"),
         (lambda: sklearn.regressor(3), "got 3"),
     ],
 )

@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 import belated as bl
 from belated.audit import delays, log, outstanding
+from belated.audit.page import _action_figure, _outstanding, short
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
+from belated.studies.page import Text
 
 RUNNER = CliRunner()
 
@@ -151,6 +153,22 @@ def test_a_grid_is_as_near_as_it_says(monkeypatch):
         assert fine.quantile(share) <= coarse.quantile(share) <= fine.quantile(share) * (1 + grid.grid) + 2
 
 
+def test_intervals_on_a_grid_contain_the_exact_ones(monkeypatch):
+    for seed, never in ((0, 0.0), (1, 0.1), (2, 0.5)):
+        read = log.read(simulated(seed=seed, never=never), "decided_at", "seen_at")
+        with monkeypatch.context() as patch:
+            fine = delays.measure(read).curve()
+            patch.setattr(delays, "EXACT", 100)
+            grid = delays.measure(read)
+        coarse = grid.curve()
+        assert grid.shortest is not None and (grid.shortest <= grid.at).all()
+        assert (grid.shortest[1:] > grid.at[:-1]).all()
+        for share in np.arange(0.01, 1, 0.01):
+            (low, high), (first, last) = fine.quantile_band(share), coarse.quantile_band(share)
+            assert low is None or (first is not None and first <= low <= first * (1 + 2 * grid.grid) + 2)
+            assert last is None or (high is not None and high <= last)
+
+
 def test_delays_of_a_play_come_back():
     law = bl.delays.Lossy(bl.delays.Geometric(mean=20), 0.25)
     _, frame = played(law, rounds=20_000)
@@ -271,6 +289,55 @@ def test_times_may_be_written_in_many_ways():
         same(bl.audit(frame.with_columns(way), **AD), whole)
 
 
+MOMENT = "2024-03-04 10:00:00"
+
+
+def test_iso_text_is_read_and_nothing_else_is_guessed(tmp_path):
+    ways = {
+        "2024-03-04": 0,
+        "2024-03-04 10:00": 36_000,
+        " 2024-03-04T10:00:00 ": 36_000,
+        "2024-03-04 10:00:00.123456789": 36_000.123456,
+        "2024-03-04T10:00Z": 36_000,
+        "2024-03-04T10:00+02:00": 28_800,
+        "2024-03-04 10:00:00.5+0200": 28_800.5,
+        "2024-03-04 10:00:00-05": 54_000,
+    }
+    odd = ["03/04/2024 10:00:00", "04.03.2024", "24-03-04 10:00:00", "2024-02-30", "2024-3-4", "2024-03-04T25:00"]
+    read = pl.Series([*ways, *odd]).to_frame("x").select(log._as_time(pl.col("x"), pl.String()))["x"].to_list()
+    midnight = datetime(2024, 3, 4, tzinfo=UTC).timestamp()
+    assert read == [round((midnight + seconds) * 1e6) for seconds in ways.values()] + [None] * len(odd)
+    path = tmp_path / "log.csv"
+    wanted = "times must be ISO, such as 2026-01-31T12:00, got '0{}/04/2024 10:00:00'"
+    path.write_text("d,o\n" + "03/04/2024 10:00:00,04/04/2024 10:00:00\n" * 3)
+    with pytest.raises(InvalidArgument, match=f"'d' holds no time in any of 3 rows; {wanted.format(3)}"):
+        bl.audit(path, decided="d", observed="o")
+    path.write_text("d,o\n" + "2024-03-04,04/04/2024 10:00:00\n" * 3)
+    with pytest.raises(InvalidArgument, match=f"'o' cannot be read in 3 of 3 rows; {wanted.format(4)}"):
+        bl.audit(path, decided="d", observed="o")
+
+
+@pytest.mark.parametrize(
+    ("decided", "observed", "later"), [(MOMENT, "soon", MOMENT), ("7", "soon", "8.0"), (7, "inf", "9")]
+)
+def test_what_cannot_be_read_is_not_what_has_not_come(decided, observed, later):
+    missing = ["", "  ", "null", "None", "NaN", "NA", "n/a", "NaT", None]
+    frame = pl.DataFrame({"d": [decided] * 300, "o": [observed, *missing, *[later] * 290]})
+    found = log.read(frame, "d", "o")
+    assert found.excluded == {"observed cannot be read": 1} and (found.decisions, found.came) == (299, 290)
+    with pytest.raises(InvalidArgument, match=rf"'o' cannot be read in 1 of 99 rows; .*, got '{observed}'"):
+        log.read(frame.head(99), "d", "o")
+    turned = log.read(frame.filter(~pl.col("o").is_in(missing)).select(d="o", o=pl.lit(later)), "d", "o")
+    assert turned.excluded == {"decided cannot be read": 1}
+
+
+@pytest.mark.parametrize("row", ["2024-03-04T10:00:00,", "5,", "5,n/a"])
+def test_a_csv_without_feedback_says_so(row, tmp_path):
+    (tmp_path / "log.csv").write_text(f"d,o\n{row}\n{row}\n")
+    with pytest.raises(InvalidArgument, match=r"no feedback had come by .*: 'o' is empty in all 2 rows"):
+        bl.audit(tmp_path / "log.csv", decided="d", observed="o")
+
+
 def test_numbers_with_gaps_are_rounds_and_a_unit_can_be_given():
     frame = pl.DataFrame({"d": [1.0, 2.0, 3.0], "o": [4.0, float("nan"), 3.0]})
     assert bl.audit(frame, decided="d", observed="o").data()["unit"] == "rounds"
@@ -321,13 +388,19 @@ ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
         (ROUNDS.with_columns(o=pl.lit(datetime(2026, 1, 1))), {}, "both be times or both be numbers: 'd' holds Int64"),
         (ROUNDS.with_columns(d=pl.lit(True)), {}, "'d' must hold times or numbers, it holds Boolean"),
         (ROUNDS.with_columns(d=pl.col("d") + 0.5), {"unit": "rounds"}, "'d' must hold whole numbers of rounds"),
-        (ROUNDS.with_columns(d=pl.lit("soon")), {}, "must both be times or both be numbers"),
+        (
+            ROUNDS.with_columns(d=pl.lit("soon")),
+            {},
+            "both be times or both be numbers: 'd' holds words, 'o' holds Int64",
+        ),
+        (ROUNDS.with_columns(o=pl.lit("2024-03-04")), {}, "'d' holds Int64, 'o' holds times as text"),
         (ROUNDS.with_columns(d=pl.lit("soon"), o=pl.lit("late")), {}, "'d' holds no time in any of 3 rows"),
         (ROUNDS, {"as_of": "tomorrow"}, "as_of must be a round, got 'tomorrow'"),
         (ROUNDS, {"as_of": 0}, "no decision was made by round 0"),
         (ROUNDS, {"unit": "days"}, "unit must be one of rounds, s"),
         (ROUNDS, {"learner": "ucb"}, "no learner is called 'ucb'; did you mean 'ucb1'?"),
         (ROUNDS, {"learner": "linucb"}, "needs side information"),
+        (ROUNDS, {"learner": "qpmd(ucb1)"}, "learner must be a learner, such as ucb1, got the forecaster qpmd(ucb1)"),
         (ROUNDS, {"gap": 0}, "gap must be > 0, got 0"),
         (ROUNDS.with_columns(r=math.inf), {"reward": "r"}, "'r' must be finite"),
         (3, {}, "a log is a file or a frame, got int"),
@@ -398,6 +471,53 @@ def test_the_smallest_logs_have_a_page(columns, tmp_path):
     found = bl.audit(pl.DataFrame(columns), decided="d", observed="o", **names)
     assert found.log.decisions == len(columns["d"]) and found.page(tmp_path).exists()
     json.loads(found.to_json())
+
+
+def test_one_row_claims_and_draws_nothing(tmp_path):
+    found = bl.audit(pl.DataFrame({"d": [1], "o": [1]}), decided="d", observed="o")
+    text = found.page(tmp_path).read_text()
+    assert found.summary().startswith("1 decision from round 1") and repr(found).startswith("<Audit of 1 decision:")
+    assert "0.0% of the feedback does not come" in text and "1 decision from" in text and "<img" not in text
+    delay = found.data()["delay"]
+    assert delay["never_low"] is delay["never_high"] is delay["quantiles"][2]["low"] is None
+
+
+def test_each_action_has_both_medians(tmp_path):
+    came = [3, 3, 3, 9, None, None, None, None, None, None]
+    frame = pl.DataFrame({"d": [0] * 20, "o": [*came, *[5] * 10], "a": ["x"] * 10 + ["y"] * 10})
+    found = bl.audit(frame, decided="d", observed="o", action="a", as_of=20)
+    medians = [(row["median"], row["median_of_what_came"]) for row in found.data()["actions"]]
+    assert medians == [(None, 3), (5, 5)]
+    assert "median of what came" in found.page(tmp_path).read_text()
+
+
+def test_long_names_are_cut_in_the_middle():
+    ends = short([f"{i:02d}_{'campaign_' * 7}{i:02d}" for i in range(12)])
+    middles = short([f"{'campaign_' * 4}{i:02d}{'_spring' * 4}" for i in range(12)])
+    for names in (ends, middles):
+        assert len(set(names)) == 12 and all(len(name) <= 24 for name in names)
+    assert ends[3].startswith("03_camp") and ends[3].endswith("03") and "03" in middles[3]
+    assert short(["red", "green"]) == ["red", "green"]
+
+
+def test_a_legend_covers_no_curve_and_long_names_wrap():
+    names = {"red": "r" * 70, "green": "g" * 70, "blue": "b" * 70}
+    found = bl.audit(simulated(500).with_columns(pl.col("ad").replace(names)), **AD)
+    figure = _action_figure(found, [0, 1, 2])
+    figure.draw_without_rendering()
+    (legend,), (axes,) = figure.legends, figure.axes
+    assert legend.get_window_extent().y1 < axes.get_window_extent().y0
+    assert legend.get_texts()[0].get_text() == f"{'b' * 11}…{'b' * 12}"
+    texts = [block.html for block in _outstanding(found).blocks if isinstance(block, Text)]
+    assert any('class="names"' in text and "overflow-wrap: anywhere" in text for text in texts)
+
+
+def test_a_page_is_not_written_over_a_file(tmp_path):
+    (tmp_path / "log.csv").touch()
+    found = bl.audit(ROUNDS, decided="d", observed="o")
+    for out in (tmp_path / "log.csv", tmp_path / "log.csv" / "deeper"):
+        with pytest.raises(InvalidArgument, match=r"out must be a folder, '.*log\.csv' is a file"):
+            found.page(out)
 
 
 def test_command_line(tmp_path):

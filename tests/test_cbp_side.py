@@ -214,7 +214,8 @@ def test_with_one_constant_feature_it_regresses_to_the_means_of_cbp():
     state, n = f._instances[0].state[0], counts.sum(axis=1)
     assert n[0] > 50 and state["seen"].tolist() == n.tolist()
     np.testing.assert_allclose(state["theta"][0, :, 0], counts[0] / (n[0] + ridge), rtol=1e-10)
-    np.testing.assert_allclose(state["inverse"][0], np.diag([1 / (n[0] + ridge), 1 / ridge]), rtol=1e-10)
+    root = state["root"][0]
+    np.testing.assert_allclose(root.T @ root, np.diag([1 / (n[0] + ridge), 1 / ridge]), rtol=1e-10)
 
 
 def test_an_update_uses_the_context_of_its_own_round():
@@ -225,11 +226,11 @@ def test_an_update_uses_the_context_of_its_own_round():
     f.update(soon.ticket, "good")
     f.predict([9.0, 9.0])
     f.update(late.ticket, "rotten")
-    theta, inverse = (f._instances[0].state[0][field] for field in ("theta", "inverse"))
+    theta, root = (f._instances[0].state[0][field] for field in ("theta", "root"))
     names = structure(APPLES.loss, APPLES.symbols).names[1]
     np.testing.assert_allclose(theta[1, names.index("rotten")], [0.5, 0.0])
     np.testing.assert_allclose(theta[1, names.index("good")], [0.0, 0.4])
-    np.testing.assert_allclose(inverse[1], np.diag([0.5, 0.2]))
+    np.testing.assert_allclose(root[1].T @ root[1], np.diag([0.5, 0.2]))
 
 
 @learners
@@ -239,7 +240,7 @@ def test_a_context_of_zeros_declares_nothing(learner):
         said = f.predict([0.0, 0.0])
         f.update(said.ticket, APPLES.symbols[said.action][outcome])
     assert f.predict([0.0, 0.0]) == bl.Decision(ticket=7, action=0, probability=1.0)
-    assert np.isfinite(f._instances[0].state["inverse"]).all()
+    assert np.isfinite(f._instances[0].state["root"]).all()
 
 
 # --- what they refuse ---

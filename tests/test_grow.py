@@ -120,10 +120,10 @@ def test_nothing_but_the_new_action_is_new():
     large = Instance(bl.LinUCB(4, 3), key_of(1, 0), 5, plain=True)
     large.grow_from(0, small.state.tobytes(), small.state.dtype)
     old, new = np.asarray(small.state)[0], np.asarray(large.state)[0]
-    for field in ("inverse", "theta", "index", "predicted"):
+    for field in ("root", "theta", "index", "predicted"):
         assert np.array_equal(new[field][:3], old[field])
     assert np.array_equal(new["along"], old["along"]) and new["predictions"] == 20
-    assert np.array_equal(new["inverse"][3], np.eye(3)) and not new["theta"][3].any() and new["predicted"][3] == 0
+    assert np.array_equal(new["root"][3], np.eye(3)) and not new["theta"][3].any() and new["predicted"][3] == 0
 
 
 def test_the_age_of_a_new_action_is_counted_from_its_first_day():
@@ -247,7 +247,7 @@ def test_open_decisions_stay_valid(file, kind, tmp_path, monkeypatch):
     assert decide(ledger, experiment, key="k", digest=b"1") == keyed
     after = {decide(ledger, experiment).name for _ in range(6)}
     assert "d" in after or kind == "bold"  # whose instances have others to try first
-    only = decide(ledger, experiment, allowed=(3,))
+    only = decide(ledger, experiment, allowed=["d"])
     assert only.name == "d"
     assert feed(ledger, experiment, only, 1.0) == "applied"
     assert ledger.decision(experiment, ticket_of(only.ticket))["name"] == "d"
@@ -455,7 +455,7 @@ def test_other_processes_learn_of_it(cluster):  # noqa: F811
     made += [decide(one, grown) for _ in range(2)]
     assert [feed(one, grown, each, 0.5) for each in before + made] == ["applied"] * 6
     stale = two._named["ads"] = known
-    last = decide(one, grown, allowed=(3,))
+    last = decide(one, grown, allowed=["d"])
     two._generation = None
     assert two.decision(stale, ticket_of(last.ticket))["name"] == "d"
     assert len(two.statistics(stale)["pulls"]) == 4

@@ -412,6 +412,20 @@ def test_an_action_is_replaced(ledger, kind):
     assert checked(ledger) == {"ads": "identical"}
 
 
+def test_statistics_of_an_action_begin_anew_when_it_is_replaced(ledger):
+    experiment = create(ledger, "direct(ucb1)", actions="ab")
+    for _ in range(6):
+        feed(ledger, experiment, decide(ledger, experiment), 0.5)
+    before = ledger.statistics(experiment)
+    assert [each["pulls"] for each in before["actions"]] == before["pulls"] == [3, 3]
+    low, high = before["actions"][0]["interval"]  # all alike, yet others may exist that were not seen
+    assert 0.1 < low < 0.5 < high < 0.9 and low == pytest.approx(0.5 * 0.05 ** (1 / 3))
+    (experiment,) = ledger.serve([Replace(experiment, "a", "A")])
+    assert decide(ledger, experiment).name == "A"
+    told = ledger.statistics(experiment)
+    assert told["pulls"] == [4, 3] and [each["pulls"] for each in told["actions"]] == [1, 3]
+
+
 def test_what_cannot_replace_refuses(ledger):
     for name, kind in (("one", "qpmd(ucb1)"), ("two", "bold(exp3)")):
         experiment = create(ledger, kind, name)
@@ -425,9 +439,11 @@ def test_a_choice_among_some_actions(ledger, kind):
     draw = random.Random(4)
     for _ in range(30):
         some = tuple(sorted(draw.sample(range(3), draw.randrange(1, 4))))
-        made = decide(ledger, experiment, allowed=some)
+        made = decide(ledger, experiment, allowed=["abc"[action] for action in some])
         assert made.action in some and (len(some) > 1 or made.probability == 1.0)
         feed(ledger, experiment, made, draw.random())
+    (refusal,) = ledger.serve([Decide(experiment, [None], allowed=["a", "z"])])
+    assert refusal.kind == "invalid" and "'z'" in str(refusal)
     assert checked(ledger) == {"ads": "identical"}
     for refuses in ("qpmd(exp3)", "bold(tsallisinf)"):
         with pytest.raises(Unsupported):
@@ -460,11 +476,11 @@ def test_among_all_actions_the_choice_is_the_usual_one(name):
         ({"forecaster": {"name": "bold", "learner": {"name": "exp3", "actions": 2}}}, "has 2 actions, but 3 are named"),
         ({"forecaster": "bold(linucb)"}, "features"),
         ({"forecaster": {"name": "bold", "learner": {"name": "linucb", "features": 1000}}}, "a state of"),
-        ({"forecaster": {"name": "bold", "learner": {"name": "linucb", "features": 10**9}}}, "cannot be made"),
+        ({"forecaster": {"name": "bold", "learner": {"name": "linucb", "features": 10**9}}}, "too large"),
         ({"reward_range": [1, 0]}, "reward_range"),
         ({"expiry_seconds": 0}, "expiry_seconds must be > 0"),
         ({"on_expiry": 2.0}, "on_expiry must be <= 1"),
-        ({"on_expiry": "forget"}, "on_expiry must be a number"),
+        ({"on_expiry": "forget"}, "on_expiry must be .drop. or a reward"),
         ({"seed": -1}, "seed must be >= 0"),
         ({"limits": {"speed": 1}}, "limits has no 'speed'"),
     ],

@@ -297,7 +297,8 @@ class Machine(RuleBasedStateMachine):
                 size = 1 + pick % 3
                 raw = [model.context(quarters[i:] + quarters[:i]) for i in range(size)]
                 contexts = [known.context(each) for each in raw]
-                allowed = model.among(pick)
+                some = model.among(pick)
+                allowed = None if some is None else [model.names[action] for action in some]
                 digest = repr((raw, other, allowed)).encode()
                 made.append((model, Decide(known, contexts, allowed, key, digest if key else b""), raw))
             elif what == "F":
@@ -334,7 +335,8 @@ class Machine(RuleBasedStateMachine):
                     assert answer.kind == "too_many_outstanding"
                     continue
                 assert not isinstance(answer, Refused), answer
-                model.decided(answer, contexts, item.allowed, self.exact)
+                allowed = None if item.allowed is None else tuple(map(model.names.index, item.allowed))
+                model.decided(answer, contexts, allowed, self.exact)
                 if item.key is not None:
                     model.keys[item.key] = (item.digest, answer)
 

@@ -124,6 +124,7 @@ def test_another_value_for_a_closed_ticket(asked: Asked) -> None:
     assert asked.stored("other") == before
     assert asked.remarks("other") == [("conflict", "0.0")]
     now = asked.http.get(f"/experiments/other/decisions/{ticket}").json()
+    assert [(each["kind"], each["value"]) for each in now["remarks"]] == [("conflict", 0.0)]
     assert (now["state"], now["value"]) == ("closed", 1.0) and asked.statistics("other")["conflicts"] == 1
 
 
@@ -265,6 +266,18 @@ def test_one_bad_item_never_harms_the_others(asked: Asked) -> None:
     assert answer.status_code == 200
     assert words == ["applied", "invalid", "unknown_ticket", "duplicate", "conflict", "invalid", "applied"]
     assert asked.statistics("list")["outstanding"] == 1
+
+
+def test_items_that_can_hardly_be_read_are_refused_by_themselves(asked: Asked) -> None:
+    asked.create("odd")
+    ticket = asked.decide("odd")
+    body = f'''[{{"ticket": "\\ud800", "value": 1}}, {{"ticket": "{ticket}", "value": {"9" * 5000}}},
+        {{"ticket": "{ticket}", "value": 1}}]'''
+    answer = asked.http.post("/experiments/odd/feedback", content=body)
+    assert answer.status_code == 200
+    said = [each["error"]["kind"] if "error" in each else each["status"] for each in answer.json()["results"]]
+    assert said == ["unknown_ticket", "invalid", "applied"]
+    assert asked.http.post("/experiments/odd/feedback", content=r'{"ticket": "\ud800", "value": 1}').status_code == 404
 
 
 def test_a_cancelled_decision(asked: Asked) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import belated as bl
 from belated.errors import (
+    BadPrediction,
     ClosedTicket,
     InvalidArgument,
     InvalidFeedback,
@@ -164,7 +165,7 @@ def test_a_context_is_refused_where_the_learner_takes_none(kind):
 
 
 def test_qpmd_refuses_side_information():
-    with pytest.raises(Unsupported, match="side information"):
+    with pytest.raises(Unsupported, match=r"^QPMD\(scribe\) takes no side information"):
         bl.QPMD(scribe).predict("x")
 
 
@@ -228,6 +229,45 @@ def of_size(actions):
 def test_what_is_not_a_learner_is_refused(kind, learner):
     with pytest.raises(InvalidArgument):
         kind(learner)
+
+
+class Shy:
+    """Its repr fails, as that of River's policies does before their first reward."""
+
+    def __repr__(self):
+        raise ValueError("max() arg is an empty sequence")
+
+
+@kinds
+def test_what_cannot_be_shown_is_named_by_its_type(kind):
+    for learner in (Shy(), Shy):
+        with pytest.raises(InvalidArgument, match=r"got <Shy object>$"):
+            kind(learner)
+    with pytest.raises((InvalidArgument, Unsupported), match="got <Shy object>"):
+        busy(kind).predict(Shy())
+    with pytest.raises(InvalidFeedback, match="got <Shy object>"):
+        busy(kind).update(2, Shy())
+
+
+def test_a_prediction_that_cannot_be_shown():
+    class Odd(Scribe):
+        def predict(self, context=None):
+            return Shy()
+
+    with pytest.raises(BadPrediction, match="got <Shy object>"):
+        bl.BOLD(Odd).predict()
+
+
+@kinds
+@pytest.mark.parametrize(
+    ("package", "adapter"),
+    [("river", "river"), ("sklearn", "sklearn"), ("vowpalwabbit", "vowpal_wabbit"), ("mabwiser", "mabwiser")],
+)
+def test_an_adapter_that_was_forgotten_is_named(kind, package, adapter):
+    model = type("Model", (), {"__module__": f"{package}.inner"})
+    for learner in (model(), model, type("Mine", (model,), {})()):
+        with pytest.raises(InvalidArgument, match=f"; wrap it with bl.adapters.{adapter}$"):
+            kind(learner)
 
 
 @kinds

@@ -85,6 +85,40 @@ def test_mistakes_are_named(kind, given, said):
 
 
 @pytest.mark.parametrize(
+    ("make", "given", "said"),
+    [
+        (notation.forecaster, "bold", "bold needs a learner, such as bold(exp3)"),
+        (notation.forecaster, {"name": "qpmd"}, "qpmd needs a learner, such as qpmd(exp3)"),
+        (notation.forecaster, "bold(percontext)", "percontext needs a learner"),
+        (notation.delays, "lossy(p=0.1)", "lossy needs law"),
+    ],
+)
+def test_what_is_missing_is_named(make, given, said):
+    with pytest.raises(InvalidArgument) as error:
+        make(given)
+    assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "x" * 10_000,
+        "x" * 10_000 + "(",
+        f"bold({'x' * 10_000})",
+        f"bold(exp3({'x' * 10_000}=1))",
+        f"bold(ucb1({'1, ' * 10_000}))",
+        f"bold(klucb({'1 + ' * 100}1))",
+        {"name": "bold", "learner": {"name": "exp3", "x" * 10_000: 1}},
+        [0] * 10_000,
+    ],
+)
+def test_long_mistakes_are_cut(given):
+    with pytest.raises(InvalidArgument) as error:
+        notation.read("forecaster", given)
+    assert len(str(error.value)) < 500 and "..." in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("kind", "text"),
     [
         ("forecaster", "bold(exp3)"),

@@ -313,6 +313,10 @@ def test_others_learn_of_changes_at_once(database: str) -> None:
         (some,) = two.serve([Decide(made, [None] * 12)])
         assert {d.name for d in some} <= {"a", "new", "c"} and "new" in {d.name for d in some}
         assert find(two).name_of(1, old.round) == "b"
+        (refusal,) = two.serve([Decide(made, [None], allowed=["b"])])
+        assert refusal.kind == "invalid" and "'b'" in str(refusal)
+        ((only,),) = two.serve([Decide(made, [None], allowed=["new"])])
+        assert only.name == "new"
         one.serve([Archive(find(one))])
         (refusal,) = two.serve([Decide(made, [None])])
         assert refusal.kind == "archived"
@@ -321,6 +325,20 @@ def test_others_learn_of_changes_at_once(database: str) -> None:
         with pytest.raises(Refused, match="no experiment called 'other'"):
             find(two, "other")
         assert_clean(one)
+
+
+@pytest.mark.parametrize("forecaster", [BOLD, DIRECT])
+def test_the_limit_of_open_decisions_holds_for_all_together(database: str, forecaster: dict[str, Any]) -> None:
+    with ledgers(database, 2) as both:
+        create(both[0], forecaster=forecaster, limits={"outstanding": 7})
+        made = []
+        for number in range(20):
+            (answer,) = both[number % 2].serve([Decide(find(both[number % 2]), [None])])
+            made.append(answer[0].ticket if isinstance(answer, list) else answer.kind)
+        assert made[7:] == ["too_many_outstanding"] * 13 and len(set(made[:7])) == 7
+        both[1].serve([Cancel(find(both[1]), [bytes.fromhex(made[0])])])
+        (answer,) = both[0].serve([Decide(find(both[0]), [None])])  # at once, whoever freed it
+        assert isinstance(answer, list)
 
 
 def test_what_expires_is_learned_once(database: str) -> None:

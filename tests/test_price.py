@@ -60,7 +60,25 @@ def test_what_is_not_covered_is_no_guarantee():
     ("forecaster", "learner", "given", "said"),
     [
         ("bold", "exp3", {"decisions": 0}, "no decisions yet"),
-        ("bold", "klucb", {}, "no known bound"),
+        (
+            "bold",
+            "klucb",
+            {},
+            "for KLUCB that holds against any adversary, or without the gaps between the actions. The",
+        ),
+        (
+            "bold",
+            "ucb1",
+            {"means": None},
+            "or without the gaps between the actions. There is an action without feedback",
+        ),
+        ("bold", "epsilongreedy", {}, "No bound is known for EpsilonGreedy, with the gaps"),
+        (
+            "bold",
+            {"name": "linucb", "features": 2},
+            {},
+            "No bound is known for LinUCB that holds against any adversary",
+        ),
         ("direct", "exp3", {}, "no theorem bounds Exp3"),
         ("qpmd", "ucb1", {"means": None}, "without feedback"),
         ("qpmd", "epsilongreedy", {}, "no known bound"),
@@ -71,6 +89,21 @@ def test_what_is_not_covered_is_no_guarantee():
 def test_there_is_a_reason_where_there_is_no_bound(forecaster, learner, given, said):
     found = price(experiment(forecaster, learner), met(**given))
     assert found.kind == "none" and said in found.text and found.price is None
+
+
+def test_whole_numbers_are_written_whole():
+    text = price(experiment("bold", "exp3"), met(decisions=20, peak=4)).text
+    assert "not below 20, which" in text and "at about 73 decisions." in text
+    assert "not below 98, which" in price(experiment("qpmd", "ucb1"), met(decisions=98)).text
+    text = price(experiment("direct", "ucb1", actions=2), Met(40, 0, (0, 0), (0.0, 1.0))).text
+    assert "after 40 decisions." in text
+
+
+def test_one_decision_is_not_many():
+    assert "At most 1 decision was open" in price(experiment("bold", "exp3"), met(peak=1)).text
+    assert (
+        "At most 1,200 decisions were open" in price(experiment("bold", "exp3"), met(decisions=10**7, peak=1200)).text
+    )
 
 
 def test_klucb_is_priced_too():
@@ -104,7 +137,7 @@ def test_a_share_that_expired_is_a_warning_from_five_percent():
     assert folded("bold", steps, expiry_seconds=10)["warnings"] == []
     steps += [(0, "drop", None, 10.0)]
     (said,) = folded("bold", steps, expiry_seconds=10)["warnings"]
-    assert said.startswith("5% of the decisions") and "13% of those" in said
+    assert said.startswith("5% of the decisions") and "late feedback came 4 times" in said
 
 
 def test_a_default_reward_is_a_warning():

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,11 +17,14 @@ from typer.testing import CliRunner
 
 import belated as bl
 from belated.cli import app
+from belated.errors import InvalidArgument, InvalidState
+from belated.ledger.experiment import make
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
 from belated.service import batch, cli, openapi
 from belated.service.app import STATUS, Service
 from belated.service.auth import Guard
+from belated.service.server import listen
 
 ADS = {
     "name": "ads",
@@ -193,7 +197,7 @@ def test_a_list_answers_for_each(server):
         ("POST", "/decisions", b'{"allowed": []}', 422),
         ("POST", "/decisions", b'"text"', 422),
         ("POST", "/feedback", b"", 400),
-        ("POST", "/feedback", b'{"ticket": "\\ud800", "value": NaN}', 400),
+        ("POST", "/feedback", b'{"ticket": "\\ud800", "value": NaN}', 422),
         ("POST", "/feedback", b"3", 422),
         ("POST", "/feedback", b" " * 1_000_001, 413),
         ("POST", "/cancellations", b"{}", 422),
@@ -239,6 +243,24 @@ def test_wrong_requests_are_told_what_is_wrong(server, method, path, content, st
 def test_an_experiment_that_makes_no_sense_is_refused(server, wrong):
     answer = server.http.post("/v1/experiments", json=ADS | {"name": "nonsense"} | wrong)
     assert answer.status_code == 422 and answer.json()["error"]["kind"] in ("invalid", "unsupported"), answer.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"on_expiry": "forget"}, "on_expiry must be 'drop' or a reward, got 'forget'"),
+        ({"forecaster": "bold"}, "bold needs a learner, such as bold(exp3)"),
+        ({"forecaster": "direct(linucb)"}, "linucb needs features"),
+        ({"forecaster": "direct(linucb(features=1000000))"}, "would have a state that is too large"),
+        ({"forecaster": "direct(exp4(experts=1000000000000000000000))"}, "would have a state that is too large"),
+        ({"forecaster": "x" * 300_000}, "no forecaster is called 'xxx"),
+        ({"forecaster": f"bold(klucb(c='{'x' * 300_000}'))"}, "c must be a number, got 'xxx"),
+    ],
+)
+def test_an_experiment_is_told_what_is_wrong_in_short(wrong, said):
+    with pytest.raises(InvalidArgument) as error:
+        make(**ADS | wrong)
+    assert said in str(error.value) and len(str(error.value)) < 600
 
 
 def test_a_name_is_taken_once(server):
@@ -478,6 +500,43 @@ def test_it_does_not_start_where_it_must_not(tmp_path):
     assert "there is no token" in said("serve", "--database", file, "--host", "0.0.0.0", code=1)
     assert "--workers must be 1, got 2" in said("serve", "--database", file, "--workers", "2", code=1)
     assert "there is no database" in said("verify", "--database", tmp_path / "missing.db", code=1)
+
+
+def test_it_says_which_databases_there_are(tmp_path):
+    for command in (["serve"], ["verify"], ["token", "create", "x"]):
+        text = said(*command, "--database", "mysql://me:secret@x/y", code=1)
+        assert text.startswith("error: mysql:// is no database that is supported: a file, or postgresql://")
+        assert "secret" not in text
+    text = said("serve", "--database", tmp_path / "missing" / "a.db", code=1)
+    assert text.startswith(f"error: there is no directory {tmp_path / 'missing'} ") and ".lock" not in text
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = said("serve", "--database", tmp_path / "a.db", "--port", port, code=1)
+    assert text.strip() == f"error: cannot listen on 127.0.0.1, port {port}: Address already in use"
+    with pytest.raises(InvalidState, match=r"cannot listen on 192[.]0[.]2[.]1, port 0: Cannot assign"):
+        listen("192.0.2.1", 0)
+    for each in (made := listen("localhost", 0)):
+        each.close()
+    assert made
+
+
+def test_export_writes_parquet_only(tmp_path):
+    SQLite(tmp_path / "a.db", serve=True).close()
+    text = said("export", "ads", tmp_path / "x.csv", "--database", tmp_path / "a.db", code=1)
+    assert "must end in .parquet, got" in text and not (tmp_path / "x.csv").exists()
+
+
+def test_the_description_lists_what_can_happen():
+    operations = [each for path in openapi.document()["paths"].values() for each in path.values()]
+    assert len({each["operationId"] for each in operations}) == len(operations)
+    listed = {each["operationId"]: set(each["responses"]) & {"401", "403", "409", "429"} for each in operations}
+    assert listed["get_health"] == set()
+    assert listed["get_metrics"] == listed["get_overview"] == {"401", "403"}
+    assert listed["post_experiments"] == {"401", "403", "409"}
+    assert [name for name, statuses in listed.items() if "429" in statuses] == ["post_experiments_name_decisions"]
 
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):

@@ -75,7 +75,10 @@ def test_a_database_of_an_earlier_version_goes_on(kept: Any, version: int) -> No
     copy.execute("UPDATE decisions SET expires_at = 1.0 WHERE state = 'open' AND experiment = 1")
     store = open_store(copy.address, serve=True)
     try:
-        assert {report.verdict for report in verify(store)} <= {"identical", "equal to rounding"}
+        unlike = [report for report in verify(store) if report.verdict not in ("identical", "equal to rounding")]
+        # what a learner of an earlier version did is not replayed; its states go on all the same
+        assert {(report.experiment, report.verdict) for report in unlike} <= {("line", "not replayed")}
+        assert not unlike or version < 2
         expected = json.loads((HERE / f"v{version}.json").read_text())
         now = found(store)
         assert now.keys() == expected.keys()

@@ -30,6 +30,7 @@ from mabwiser import mab as mabwiser
 
 from belated import require
 from belated.adapters.copies import Copies, seed_of
+from belated.adapters.rewards import UNIT, limits_of, scaled
 from belated.errors import InvalidArgument, UnknownTicket, Unsupported
 from belated.forecasters import BOLD, Forecaster
 from belated.protocols import Learner, PlainLearner
@@ -125,8 +126,11 @@ class MAB:
     * `fit(decisions, rewards, contexts)` starts afresh and replays a history: for each row a prediction is made; where
       it is what was decided then, the reward is learned from, else the prediction is cancelled. Learners learn from
       their own choices only. `fit([], [])` only starts afresh. With a seed it draws the same again.
-    * `predict_expectations()` gives the mean reward so far of each arm that has one. In a context there is none: our
-      learners do not say what they expect there.
+    * `predict_expectations()` gives the mean reward so far of each arm that has one, as it was handed in. In a context
+      there is none: our learners do not say what they expect there.
+
+    `reward_range`: the least and the greatest reward that can come. Our learners take rewards in [0, 1], and are told
+    where in that range a reward lies.
 
     Predictions that are never answered stay open, and under BOLD keep an instance each: `cancel()` ends all of them.
 
@@ -136,6 +140,10 @@ class MAB:
     >>> mab.predict()
     'right'
     >>> mab.partial_fit(["right"], [1])
+    >>> mab = bl.adapters.mabwiser.MAB(bl.UCB1(actions=2), arms=["left", "right"], reward_range=(0, 50))
+    >>> mab.fit(["left", "right"], [20, 17])
+    >>> mab.predict_expectations()
+    {'left': 20.0, 'right': 17.0}
     """
 
     def __init__(
@@ -143,6 +151,7 @@ class MAB:
         forecaster: Forecaster | Learner | Callable[..., PlainLearner],
         arms: Sequence[Any],
         seed: int | None = None,
+        reward_range: tuple[float, float] = UNIT,
     ) -> None:
         given = forecaster if isinstance(forecaster, Forecaster) else BOLD(forecaster, seed=seed)
         self.arms: list[Any] = list(require.sequence("arms", arms))
@@ -151,6 +160,7 @@ class MAB:
         if getattr(given.learner, "feedback", "bandit") not in ("bandit", "any"):
             raise InvalidArgument(f"a MAB is told one reward a decision, got {given!r}, which learns from more")
         self.seed = given.seed if seed is None else seed
+        self.reward_range = limits_of(reward_range)
         self._given = given
         self._numbers = {arm: number for number, arm in enumerate(self.arms)}
         self._begin()
@@ -230,7 +240,7 @@ class MAB:
         self._sums: dict[int, tuple[float, int]] = {}
 
     def _learn(self, ticket: int, action: int, reward: Any) -> None:
-        self._forecaster.update(ticket, reward)
+        self._forecaster.update(ticket, scaled(self._forecaster, reward, self.reward_range))
         total, count = self._sums.get(action, (0.0, 0))
         self._sums[action] = total + float(reward), count + 1
 
@@ -245,6 +255,8 @@ class MAB:
         for arm in decisions:
             if arm not in self._numbers:
                 raise InvalidArgument(f"decisions must be among {self.arms!r}, got {arm!r}")
+        for reward in rewards:
+            scaled(self._given, reward, self.reward_range)
         return [(self._numbers[arm], reward, row) for arm, reward, row in zip(decisions, rewards, rows, strict=True)]
 
     def _contexts(self, contexts: Any, count: int) -> list[Any]:

@@ -19,15 +19,16 @@ What cannot hold:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from river import bandit as policies
-from river import base
+from river import base, compose
 
 from belated import require
 from belated.adapters.copies import Copies, seed_of
+from belated.adapters.rewards import UNIT, limits_of, scaled
 from belated.errors import InvalidArgument, UnknownTicket
 from belated.forecasters import BOLD, Forecaster
 from belated.protocols import Learner, PlainLearner
@@ -82,6 +83,7 @@ def classifier(model: base.Classifier, *, proba: bool = False, tolerates_delay: 
     'short'
     """
     _check_methods(model, "predict_one", "learn_one", *(["predict_proba_one"] if proba else []))
+    _check_kind(model, "classifier", base.Classifier, base.Regressor)
     make = partial(_Model, model.clone(), "predict_proba_one" if proba else "predict_one", tolerates_delay)
     return _copies("classifier", model, make)
 
@@ -96,6 +98,7 @@ def regressor(model: base.Regressor, *, tolerates_delay: bool = True) -> Copies:
     Decision(ticket=1, action=0.0, probability=1.0)
     """
     _check_methods(model, "predict_one", "learn_one")
+    _check_kind(model, "regressor", base.Regressor, base.Classifier)
     return _copies("regressor", model, partial(_Model, model.clone(), "predict_one", tolerates_delay))
 
 
@@ -107,6 +110,15 @@ def _check_methods(model: Any, *names: str) -> None:
     missing = [name for name in (*names, "clone") if not callable(getattr(model, name, None))]
     if missing or isinstance(model, type):
         raise InvalidArgument(f"model must be one of River with {' and '.join(names)}, got {model!s}")
+
+
+def _check_kind(model: Any, kind: str, wanted: type, other: type) -> None:
+    """Refuse what says that it is of the other kind; a pipeline is what its last step is."""
+    last = model
+    while isinstance(last, compose.Pipeline) and last.steps:
+        last = list(last.steps.values())[-1]
+    if isinstance(last, other) and not isinstance(last, wanted):
+        raise InvalidArgument(f"model must be a {kind}, got {model!s}, which is a {other.__name__.lower()}")
 
 
 class _Bandit:
@@ -144,12 +156,28 @@ class _Bandit:
 
     def _split(self, context: Any) -> tuple[Any, Any]:
         """The arms and the features."""
-        arms, features = self.arms, context
+        name, arms, features = type(self.policy).__name__, self.arms, context
         if arms is None:
-            arms, features = context if self.contextual else (context, None)
+            pair = context if self.contextual else (context, None)
+            if not (isinstance(pair, tuple | list) and len(pair) == 2 and _are_arms(pair[0])):
+                wanted = "predict((arms, context))" if self.contextual else "predict(arms)"
+                raise InvalidArgument(
+                    f"{name} needs the arms with each prediction, {wanted}, or their number as `actions` of `bandit`, "
+                    f"got {context!r}"
+                )
+            arms, features = pair
         if self.contextual and not isinstance(features, Mapping):
-            features = {i: float(x) for i, x in enumerate(features)}
+            try:
+                features = {i: float(x) for i, x in enumerate(features)}
+            except (TypeError, ValueError):
+                raise InvalidArgument(
+                    f"{name} needs a context, a dictionary or a sequence of numbers, got {features!r}"
+                ) from None
         return arms, features
+
+
+def _are_arms(arms: Any) -> bool:
+    return isinstance(arms, Collection) and not isinstance(arms, str | bytes | Mapping) and len(arms) > 0
 
 
 class _Model:
@@ -172,7 +200,8 @@ class _Model:
 class _Ours:
     """What the two kinds of policy share: a forecaster, the names of its actions, and its open pulls."""
 
-    def _start(self, learner: Any, expiry: int | None, seed: int | None) -> None:
+    def _start(self, learner: Any, expiry: int | None, seed: int | None, reward_range: Any) -> None:
+        self.reward_range = limits_of(reward_range)
         if expiry is not None:
             require.integer("expiry", expiry, low=0)
         self.learner, self.expiry, self.seed = learner, expiry, seed
@@ -187,6 +216,7 @@ class _Ours:
         self._arms: list[Any] = []
         self._open: dict[int, tuple[Any, Any]] = {}
         self._last = 0
+        self._cancelled = 0
 
     def _decide(self, arms: Sequence[Any], context: Any, seen: Any) -> Any:
         """Pull; `context` is what the policy was given, `seen` what the forecaster is given."""
@@ -194,6 +224,7 @@ class _Ours:
         if self._patience is not None and self._last - self._patience in self._open:
             self._forecaster.cancel(self._last - self._patience)
             del self._open[self._last - self._patience]
+            self._cancelled += 1
         self._last, action, _ = self._forecaster.predict(seen)
         self._open[self._last] = self._arms[action], context
         return self._arms[action]
@@ -201,9 +232,20 @@ class _Ours:
     def _answer(self, arm: Any, context: Any, reward: Any) -> None:
         ticket = next((ticket for ticket, pull in self._open.items() if pull == (arm, context)), None)
         if ticket is None:
-            raise UnknownTicket(f"arm {arm!r} has no open pull{'' if context is None else f' with {context!r}'}")
-        self._forecaster.update(ticket, reward)
+            where = "" if context is None else f" with {context!r}"
+            raise UnknownTicket(f"arm {arm!r} has no open pull{where}{self._why()}")
+        self._forecaster.update(ticket, scaled(self._forecaster, reward, self.reward_range))
         del self._open[ticket]
+
+    def _why(self) -> str:
+        """What may have become of a pull."""
+        if not self._cancelled:
+            return ""
+        count = "1 pull was" if self._cancelled == 1 else f"{self._cancelled} pulls were"
+        return (
+            f": {count} cancelled because expiry is {self._patience}, which is how many pulls may stay open while more "
+            "are made; give a larger expiry"
+        )
 
     def _check_arms(self, arms: Sequence[Any]) -> None:
         if not self._arms:
@@ -221,6 +263,10 @@ class Policy(_Ours, policies.base.Policy):
     River has no tickets: `update(arm, reward)` answers the oldest open pull of that arm. A pull that is not answered
     before `expiry` more pulls are made is cancelled. Over a learner that is 0: River's own way, in which a pull is
     answered at once or never. Over a forecaster it is None: open pulls are kept, and under BOLD an instance with each.
+    (`evaluate_offline` never answers most pulls: over a forecaster give it `expiry=0`.)
+
+    `reward_range`: the least and the greatest reward that can come. Our learners take rewards in [0, 1], and are told
+    where in that range a reward lies.
 
     A copy (`clone`, as River's functions make) starts afresh; with a seed it draws the same.
 
@@ -238,9 +284,10 @@ class Policy(_Ours, policies.base.Policy):
         expiry: int | None = None,
         reward_obj: Any = None,
         seed: int | None = None,
+        reward_range: tuple[float, float] = UNIT,
     ) -> None:
         super().__init__(reward_obj=reward_obj)
-        self._start(learner, expiry, seed)
+        self._start(learner, expiry, seed, reward_range)
 
     def _pull(self, arm_ids: Sequence[Any]) -> Any:
         return self._decide(arm_ids, None, None)
@@ -271,9 +318,10 @@ class ContextualPolicy(_Ours, policies.base.ContextualPolicy):
         expiry: int | None = None,
         reward_obj: Any = None,
         seed: int | None = None,
+        reward_range: tuple[float, float] = UNIT,
     ) -> None:
         super().__init__(reward_obj=reward_obj)
-        self._start(learner, expiry, seed)
+        self._start(learner, expiry, seed, reward_range)
         self.features = features
         self._names = features
 

@@ -41,7 +41,9 @@ def classifier(estimator: Any, classes: Sequence[Any], *, tolerates_delay: bool 
     ('no', 'yes')
     """
     _check(estimator, "classifier", is_classifier)
-    labels = np.asarray(require.sequence("classes", classes))
+    labels = np.asarray(require.sequence("classes", classes, least=2))
+    if labels.ndim != 1 or len(set(labels.tolist())) < len(labels):
+        raise InvalidArgument(f"classes must be labels that differ, got {classes!r}")
     make = partial(_Estimator, clone(estimator), labels[0], labels, tolerates_delay)
     return Copies(f"sklearn.classifier({type(estimator).__name__})", make)
 

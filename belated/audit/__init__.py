@@ -38,7 +38,8 @@ def audit(
     """Audit a log: a CSV, Parquet or JSON lines file, or a frame (polars, or what polars takes); rows in any order.
 
     `decided` and `observed` name columns of times (timestamps, ISO text, seconds since 1970) or of round numbers;
-    `observed` is empty where no feedback has come. `learner` and `gap` (how much worse the other actions are than the
+    `observed` is empty where no feedback has come. Text that cannot be read is refused, or, in up to 1% of the rows,
+    left out and counted. `learner` and `gap` (how much worse the other actions are than the
     best, in units of the range of rewards) are what the theorems are asked about. `as_of` is when the log was taken, by
     default its latest time. `level` is that of all tests together. `unit` says what numbers are: rounds, s, ms, us, ns.
     """

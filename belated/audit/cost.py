@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from belated import bounds, notation, require
+from belated import bounds, catalog, notation, require
 from belated.audit.dependence import Dependence
 from belated.engine.theorem import BoldTheorem, DirectTheorem, QpmdTheorem, Theorem
-from belated.errors import Unsupported
+from belated.errors import InvalidArgument, Unsupported
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Floats, Learner
 
@@ -65,6 +65,9 @@ def case(learner: Any, gap: float, n: int, peak: int, peaks: Sequence[int], mean
 def learner_of(given: Any, actions: int) -> Learner:
     """A learner by name (or itself) that can be asked: one of bandit feedback without side information."""
     text = given if isinstance(given, str) else notation.text("learner", given)
+    name = text.partition("(")[0].strip().lower()
+    if name in catalog.TABLES["forecaster"] and name not in catalog.LEARNERS:
+        raise InvalidArgument(f"learner must be a learner, such as ucb1, got the forecaster {text}")
     learner = notation.forecaster(f"bold({text})", actions).learner
     if not isinstance(learner, Learner):
         raise Unsupported(f"learner must be one of the catalog, got {given!r}")

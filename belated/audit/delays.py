@@ -28,12 +28,13 @@ class Delays:
     censored: Whole  #: by how long they were seen to wait
     limits: Whole  #: of what came, by the longest delay that could have been seen
     grid: float  #: the relative width of a cell; 0 if delays are exact
+    shortest: Whole | None = None  #: on a grid, the shortest of each cell
 
     def curve(self, action: int | None = None) -> Curve:
         """Kaplan-Meier, in all or of one action."""
         which = slice(None) if action is None else slice(action, action + 1)
         came = self.came[:, which].sum(axis=(1, 2))
-        return Curve(self.at, came, self.censored[:, which].sum(axis=1))
+        return Curve(self.at, came, self.censored[:, which].sum(axis=1), shortest=self.shortest)
 
 
 def measure(log: Log) -> Delays:
@@ -70,12 +71,18 @@ def measure(log: Log) -> Delays:
         table(seen[0][~came] // 2, seen[1][~came]).sum(axis=2),
         table(seen[0][came] // 2, seen[1][came]),
         2.0 ** (1 / FINE) - 1 if grid else 0.0,
+        _shortest(cells) if grid else None,
     )
 
 
 def _cell(delay: pl.Expr, grid: bool) -> pl.Expr:
     """The number of the delay's cell; without a grid, the delay itself."""
     return ((delay + 1).log(2) * FINE).cast(pl.Int64) if grid else delay
+
+
+def _shortest(cells: Whole) -> Whole:
+    """The shortest delay in a cell of the grid."""
+    return np.asarray(np.ceil(2.0 ** (cells / FINE)) - 1, np.int64)
 
 
 def _longest(cells: Whole) -> Whole:

@@ -25,13 +25,19 @@ FORMATS = {"csv": "csv", "tsv": "csv", "parquet": "parquet", "pq": "parquet", "j
 UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 #: Seconds since 1970 of 1990 and of 2100: numbers in between are taken for times.
 EPOCH = (631_152_000, 4_102_444_800)
+#: Times as text, after T has become a space; others, such as 03/04/2024, could be read in two ways.
+ISO = r"^\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d(:?\d\d)?))?)?$"
 #: The end of a time with a zone.
-ZONED = r":\d\d.*(Z|[+-]\d\d:?\d\d)$"
+ZONED = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+#: Text in small letters that says that there is nothing.
+MISSING = ("", "null", "none", "nan", "na", "n/a", "nat")
+#: So many values of a column of text say whether it holds times or numbers.
+SAMPLE = 1000
 #: More actions than that are taken for a mistake, such as a column of identifiers.
 MOST_ACTIONS = 1000
 #: Rewards of so few values are compared value by value, others below and above their mean.
 MOST_CLASSES = 5
-#: The share of rows whose feedback came before the decision from which on the log is refused.
+#: The share of rows that make no sense, such as feedback before its decision, from which on the log is refused.
 BACKWARDS = 0.01
 
 
@@ -76,20 +82,19 @@ def read(
 ) -> Log:
     """Look through a log and say what is wrong with it, or what it is."""
     with plain_reading(source):
-        raw = _scan(source, file_format)
+        raw = _scan(source, file_format, (decided, observed))
         schema = dict(raw.collect_schema())
         for name, column in (("decided", decided), ("observed", observed), ("action", action), ("reward", reward)):
             if column is not None and column not in schema:
                 hint = catalog.nearest(column, schema) or f"there are {', '.join(schema)}"
                 raise InvalidArgument(f"{name}: the log has no column {column!r}; {hint}")
-        kind, d, o = _clocks(raw, schema, decided, observed, unit)
+        kind, wanted, clocks = _clocks(raw, schema, decided, observed, unit)
         frame = raw.select(
-            d=d,
-            o=o,
+            **clocks,
             **({} if action is None else {"a": _label(action, schema[action])}),
             **({} if reward is None else {"r": _value(reward, schema[reward])}),
-        )
-        return _checked(frame, kind, decided, observed, action, reward, as_of)
+        ).with_columns(odd_d=_odd("d", schema[decided]), odd_o=_odd("o", schema[observed]))
+        return _checked(frame, kind, wanted, decided, observed, action, reward, as_of)
 
 
 @contextmanager
@@ -112,7 +117,7 @@ def _named(source: Any) -> str:
     return repr(str(source)) if isinstance(source, str | Path) else "the log"
 
 
-def _scan(source: Any, file_format: str | None) -> pl.LazyFrame:
+def _scan(source: Any, file_format: str | None, clocks: tuple[str, str]) -> pl.LazyFrame:
     if isinstance(source, pl.LazyFrame):
         return source
     if not isinstance(source, str | Path):
@@ -133,7 +138,9 @@ def _scan(source: Any, file_format: str | None) -> pl.LazyFrame:
         return pl.scan_parquet(path)
     if chosen == "jsonl":
         return pl.scan_ndjson(path, infer_schema_length=10_000)
-    return pl.scan_csv(path, separator="\t" if end == "tsv" else ",", try_parse_dates=True, infer_schema_length=10_000)
+    text = dict.fromkeys(clocks, pl.String)  # polars would guess which of two numbers is the month
+    separator = "\t" if end == "tsv" else ","
+    return pl.scan_csv(path, separator=separator, schema_overrides=text, infer_schema_length=10_000)
 
 
 # --- columns ---
@@ -141,78 +148,131 @@ def _scan(source: Any, file_format: str | None) -> pl.LazyFrame:
 
 def _clocks(
     raw: pl.LazyFrame, schema: dict[str, pl.DataType], decided: str, observed: str, unit: str | None
-) -> tuple[Literal["times", "rounds"], pl.Expr, pl.Expr]:
-    """Both columns as whole numbers on one clock."""
-    columns = {name: schema[name] for name in (decided, observed)}
+) -> tuple[Literal["times", "rounds"], str, dict[str, pl.Expr]]:
+    """Both columns as whole numbers on one clock and as they were given, and what text in them must be."""
     if unit is not None:
         require.one_of("unit", unit, ("rounds", *UNITS))
-    sorts = {name: _sort(name, dtype) for name, dtype in columns.items()}
-    if sorts[decided] == "text" and _all(raw, _as_number(decided).is_not_null() | pl.col(decided).is_null()):
-        sorts = {name: "number" if sort == "text" else sort for name, sort in sorts.items()}
-    if sorts[observed] == "nothing":
-        sorts[observed] = sorts[decided]
+    types = {name: schema[name] for name in (decided, observed)}
+    columns = {name: _column(name, dtype) for name, dtype in types.items()}
+    sorts = {name: _sort(raw, name, dtype) for name, dtype in types.items()}
+    held = {
+        name: {"time": "times as text", "number": "numbers as text"}.get(sorts[name], sorts[name])
+        if dtype == pl.String
+        else dtype
+        for name, dtype in types.items()
+    }
+    if sorts[observed] in ("nothing", "words"):
+        sorts[observed] = "time" if sorts[decided] == "words" else sorts[decided]
+    if sorts[decided] in ("nothing", "words"):
+        sorts[decided] = sorts[observed] if sorts[decided] == "nothing" else "time"
     if (sorts[decided] == "number") != (sorts[observed] == "number"):
-        told = ", ".join(f"{name!r} holds {dtype}" for name, dtype in columns.items())
+        told = ", ".join(f"{name!r} holds {what}" for name, what in held.items())
         raise InvalidArgument(f"decided and observed must both be times or both be numbers: {told}")
+    kind: Literal["times", "rounds"] = "times"
     if sorts[decided] != "number":
         if unit is not None:
-            raise InvalidArgument(f"unit is for columns of numbers; {decided!r} holds {columns[decided]}")
-        return "times", _as_time(decided, columns[decided]), _as_time(observed, columns[observed])
-    if unit is None:
-        unit = _guess(raw, decided)
-    if unit == "rounds":
-        for name in columns:
-            number = _as_number(name)
-            if not _all(raw, number.is_null() | (number == number.round())):
-                raise InvalidArgument(
-                    f"{name!r} must hold whole numbers of rounds; for times give their unit, such as s"
-                )
-        return "rounds", _whole(decided, 1.0), _whole(observed, 1.0)
-    return "times", _whole(decided, UNITS[unit]), _whole(observed, UNITS[unit])
+            raise InvalidArgument(f"unit is for columns of numbers; {decided!r} holds {held[decided]}")
+        wanted = "times must be ISO, such as 2026-01-31T12:00"
+        d, o = (_as_time(columns[name], types[name]) for name in (decided, observed))
+    else:
+        wanted = "numbers are wanted"
+        unit = unit or _guess(raw, columns[decided])
+        if unit == "rounds":
+            kind = "rounds"
+            for name, column in columns.items():
+                number = _as_number(column)
+                if not _all(raw, number.is_null() | (number == number.round())):
+                    raise InvalidArgument(
+                        f"{name!r} must hold whole numbers of rounds; for times give their unit, such as s"
+                    )
+        d, o = (_whole(columns[name], UNITS.get(unit, 1.0)) for name in (decided, observed))
+    return kind, wanted, {"d": d, "o": o, "given_d": columns[decided], "given_o": columns[observed]}
 
 
-def _sort(name: str, dtype: pl.DataType) -> str:
+def _sort(raw: pl.LazyFrame, name: str, dtype: pl.DataType) -> str:
+    """What a column holds: time, number, nothing, or words that are neither."""
     if dtype.is_temporal() and dtype != pl.Time and dtype != pl.Duration:
         return "time"
     if dtype.is_numeric():
         return "number"
-    if dtype == pl.String:
-        return "text"
     if dtype == pl.Null:
         return "nothing"
-    raise InvalidArgument(f"{name!r} must hold times or numbers, it holds {dtype}")
+    if dtype != pl.String:
+        raise InvalidArgument(f"{name!r} must hold times or numbers, it holds {dtype}")
+    column = _column(name, dtype)
+    some = collect(raw.select(name).filter(~_missing(column)).head(SAMPLE))
+    numbers, times = some.select(n=_as_number(column).count(), t=_as_time(column, dtype).count()).row(0)
+    if numbers == times == 0:
+        return "words" if len(some) else "nothing"
+    return "number" if numbers > times else "time"
 
 
 def _all(raw: pl.LazyFrame, holds: pl.Expr) -> bool:
     return bool(collect(raw.select(holds.all())).item())
 
 
-def _as_number(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.Float64, strict=False).fill_nan(None)
+def _column(name: str, dtype: pl.DataType) -> pl.Expr:
+    return pl.col(name).str.strip_chars() if dtype == pl.String else pl.col(name)
 
 
-def _whole(name: str, factor: float) -> pl.Expr:
+def _missing(text: pl.Expr) -> pl.Expr:
+    return text.str.to_lowercase().is_in(MISSING).fill_null(True)
+
+
+def _odd(clock: str, dtype: pl.DataType) -> pl.Expr:
+    """Whether something was given that could not be read."""
+    read, given = pl.col(clock), pl.col(f"given_{clock}")
+    if dtype == pl.String:
+        return ~_missing(pl.when(read.is_null()).then(given))
+    if dtype.is_float():
+        return (given.is_not_nan() & read.is_null()).fill_null(False)
+    return pl.lit(False)
+
+
+def _as_number(column: pl.Expr) -> pl.Expr:
+    number = column.cast(pl.Float64, strict=False)
+    return pl.when(number.is_finite()).then(number)
+
+
+def _whole(column: pl.Expr, factor: float) -> pl.Expr:
     """Numbers as whole numbers; what is no number is missing. Whole numbers keep all their digits."""
-    exact = pl.col(name).cast(pl.Int64, strict=False) * round(factor) if factor >= 1 else pl.lit(None, pl.Int64)
-    rounded = (_as_number(name) * factor).round().cast(pl.Int64, strict=False)
-    integers = exact if factor >= 1 else pl.col(name).cast(pl.Int64, strict=False) // round(1 / factor)
-    return pl.when(_as_number(name) == _as_number(name).round()).then(integers).otherwise(rounded)
+    number, exact = _as_number(column), column.cast(pl.Int64, strict=False)
+    integers = exact * round(factor) if factor >= 1 else exact // round(1 / factor)
+    rounded = (number * factor).round().cast(pl.Int64, strict=False)
+    return pl.when(number == number.round()).then(pl.coalesce(integers, rounded)).otherwise(rounded)
 
 
-def _as_time(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Microseconds since 1970; text without a time zone is taken for UTC."""
-    column = pl.col(name)
+def _as_time(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Microseconds since 1970; text without a time zone is taken for UTC, and must be ISO."""
     if dtype != pl.String:
         return column.cast(pl.Datetime("us", getattr(dtype, "time_zone", None))).to_physical()
-    zoned = column.str.contains(ZONED)
-    plain = pl.when(~zoned).then(column).str.to_datetime(time_unit="us", strict=False)
-    other = pl.when(zoned).then(column).str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
-    return pl.coalesce(plain.to_physical(), other.to_physical())
+    return column.map_batches(_iso, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _guess(raw: pl.LazyFrame, name: str) -> str:
+def _iso(given: pl.Series) -> pl.Series:
+    """ISO text as microseconds since 1970; what is not is null. A way to write times that is not met costs nothing."""
+    found = pl.Series(given.name, [None], pl.Int64).new_from_index(0, len(given))
+    text = given.str.strip_chars().str.replace("T", " ", literal=True)
+    good, zoned = (text.str.contains(pattern).fill_null(False) for pattern in (ISO, ZONED))
+    timed, exact = text.str.len_bytes() > 10, text.str.slice(16, 1) == ":"
+    for which, form, zone in (
+        (exact & ~zoned, "%Y-%m-%d %H:%M:%S%.f", None),
+        (exact & zoned, "%Y-%m-%d %H:%M:%S%.f%#z", "UTC"),
+        (~timed, "%Y-%m-%d", None),
+        (timed & ~exact & ~zoned, "%Y-%m-%d %H:%M", None),
+        (timed & ~exact & zoned, "%Y-%m-%d %H:%M%#z", "UTC"),
+    ):
+        chosen = good & which
+        if chosen.any():
+            these = text if chosen.all() else text.zip_with(chosen, text.clear(1))
+            read = these.str.to_datetime(form, time_unit="us", time_zone=zone, strict=False).to_physical()
+            found = read.zip_with(chosen, found)
+    return found
+
+
+def _guess(raw: pl.LazyFrame, column: pl.Expr) -> str:
     """What a column of numbers is in: rounds, or seconds (or less) since 1970, or seconds with fractions."""
-    number = _as_number(name)
+    number = _as_number(column)
     low, high, whole = collect(
         raw.select(low=number.min(), high=number.max(), whole=(number == number.round()).all())
     ).row(0)
@@ -242,6 +302,7 @@ def _value(name: str, dtype: pl.DataType) -> pl.Expr:
 def _checked(
     frame: pl.LazyFrame,
     kind: Literal["times", "rounds"],
+    asked: str,
     decided: str,
     observed: str,
     action: str | None,
@@ -249,9 +310,12 @@ def _checked(
     as_of: Any,
 ) -> Log:
     d, o = pl.col("d"), pl.col("o")
+    odd = pl.col("odd_o") & d.is_not_null()
     wanted = {
         "rows": pl.len(),
         "undated": d.null_count(),
+        "odd_d": pl.col("odd_d").sum(),
+        "odd": odd.sum(),
         "backwards": (o < d).sum(),
         "last": pl.max_horizontal(d.max(), o.max()),
     }
@@ -262,10 +326,18 @@ def _checked(
     seen = collect(frame.select(**wanted)).row(0, named=True)
     if seen["rows"] == 0:
         raise InvalidArgument("the log is empty")
-    if seen["undated"] == seen["rows"]:
-        raise InvalidArgument(f"{decided!r} holds no time in any of {seen['rows']:,} rows")
     if seen["undated"] > BACKWARDS * seen["rows"]:
-        raise InvalidArgument(f"{decided!r} holds no time in {seen['undated']:,} of {seen['rows']:,} rows")
+        share = "any" if seen["undated"] == seen["rows"] else f"{seen['undated']:,}"
+        got = _example(frame.filter("odd_d"), "given_d")
+        raise InvalidArgument(
+            f"{decided!r} holds no time in {share} of {seen['rows']:,} rows"
+            + (f"; {asked}, got {got!r}" if got else "")
+        )
+    if seen["odd"] > BACKWARDS * seen["rows"]:
+        raise InvalidArgument(
+            f"{observed!r} cannot be read in {seen['odd']:,} of {seen['rows']:,} rows; {asked}, got "
+            f"{_example(frame.filter(odd), 'given_o')!r}; up to {BACKWARDS:.0%} are left out"
+        )
     if seen["backwards"] > BACKWARDS * seen["rows"]:
         raise InvalidArgument(
             f"{observed!r} is before {decided!r} in {seen['backwards']:,} of {seen['rows']:,} rows; "
@@ -277,9 +349,9 @@ def _checked(
         )
     moment = int(seen["last"]) if as_of is None else _moment(kind, as_of)
     good = frame
-    if seen["undated"] or seen["backwards"] or seen.get("unnamed"):
+    if seen["undated"] or seen["odd"] or seen["backwards"] or seen.get("unnamed"):
         named = pl.lit(True) if action is None else pl.col("a").is_not_null()
-        good = good.filter(d.is_not_null() & (o.is_null() | (o >= d)) & named)
+        good = good.filter(d.is_not_null() & ~odd & (o.is_null() | (o >= d)) & named)
     if moment < seen["last"]:
         good = good.filter(d <= moment).with_columns(o=pl.when(o <= moment).then(o))
     counted = collect(
@@ -290,10 +362,12 @@ def _checked(
     if counted["came"] == 0:
         raise InvalidArgument(
             f"no feedback had come by {show_moment(kind, moment)}: {observed!r} is empty in all "
-            f"{counted['rows']:,} rows, so nothing is known about delays"
+            f"{many(counted['rows'], 'row')}, so nothing is known about delays"
         )
     excluded = {
-        "decided is missing": seen["undated"],
+        "decided is missing": seen["undated"] - seen["odd_d"],
+        "decided cannot be read": seen["odd_d"],
+        "observed cannot be read": seen["odd"],
         "observed before decided": seen["backwards"],
         "action is missing": seen.get("unnamed", 0),
     }
@@ -310,6 +384,11 @@ def _checked(
         longest=counted["longest"],
     )
     return _named_actions(log, reward, seen.get("values", 0), action is not None)
+
+
+def _example(odd: pl.LazyFrame, column: str) -> str | None:
+    found = collect(odd.select(column).head(1))
+    return str(found.item()) if len(found) else None
 
 
 def _named_actions(log: Log, reward: str | None, values: int, has_action: bool) -> Log:
@@ -382,6 +461,15 @@ def _moment(kind: str, given: Any) -> int:
             raise InvalidArgument(f"as_of must be a round, as the log has rounds, got {given}")
         return round((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1e6)
     return round(require.real("as_of", given) * (1e6 if kind == "times" else 1.0))
+
+
+def many(count: int, word: str) -> str:
+    """A number of things.
+
+    >>> many(1, "row"), many(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def show_moment(kind: str, moment: int) -> str:

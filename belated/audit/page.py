@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from belated.audit.expiry import Expiry
+from belated.audit.log import many
 from belated.audit.report import QUANTILES, SPANS, Audit, said, thinned
 from belated.audit.survival import Curve
+from belated.errors import InvalidArgument
 from belated.studies import figures
 from belated.studies.page import Block, Drawing, Finding, Page, Rows, Section, Text
 from belated.studies.stats import number
@@ -17,10 +21,18 @@ from belated.studies.store import write_whole
 
 #: Actions that are drawn: the ones with the most decisions.
 DRAWN = 6
+#: Characters of a name in a figure, at most.
+LONGEST = 24
+#: Long names of actions break anywhere.
+BREAKS = "overflow-wrap: anywhere"
 
 
 def write(audit: Audit, out: str | Path) -> Path:
     """The page, its figures and tables, and audit.json."""
+    folder = Path(out)
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise InvalidArgument(f"out must be a folder, {str(place)!r} is a file")
     path = page(audit).write(out)
     write_whole(path.parent / "audit.json", audit.to_json().encode())
     return path
@@ -29,8 +41,9 @@ def write(audit: Audit, out: str | Path) -> Path:
 def page(audit: Audit) -> Page:
     log = audit.log
     lead = (
-        f"{log.decisions:,} decisions from {audit.moment(log.first)} to {audit.moment(log.last)}; the log was taken at "
-        f"{audit.moment(log.as_of)}, when feedback had come for {log.came:,} of them ({log.came / log.decisions:.1%}). "
+        f"{many(log.decisions, 'decision')} from {audit.moment(log.first)} to {audit.moment(log.last)}; the log was "
+        f"taken at {audit.moment(log.as_of)}, when feedback had come for {log.came:,} of them "
+        f"({log.came / log.decisions:.1%}). "
         f"At most <b>{audit.peak:,}</b> were waiting for theirs when another was made."
     )
     sections = [_advice(audit), _delays(audit), _outstanding(audit), _cost(audit), _dependence(audit), _expiry(audit)]
@@ -46,7 +59,7 @@ def _advice(audit: Audit) -> Section:
     rows = [[a.question, a.found or "yours to say; if yes:", a.use, a.why] for a in audit.advice]
     blocks: list[Block] = [
         _wide(("question", "the log says", "use", "because"), rows),
-        *(Text(f"Left out: {count:,} rows, {escape(reason)}.") for reason, count in audit.log.excluded.items()),
+        *(Text(f"Left out: {many(count, 'row')}, {escape(reason)}.") for reason, count in audit.log.excluded.items()),
     ]
     return Section("advice", "What to use", blocks)
 
@@ -68,8 +81,7 @@ def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
 
 def _delays(audit: Audit) -> Section:
     curve = audit.curve
-    low, high = curve.band
-    end = curve.end
+    sure = "" if curve.never_band is None else f" ({curve.never_band[0]:.1%} to {curve.never_band[1]:.1%})"
     rows = [
         [f"{share:.0%}", *(audit.show(x) for x in (curve.quantile(share), *curve.quantile_band(share)))]
         for share in QUANTILES
@@ -77,8 +89,8 @@ def _delays(audit: Audit) -> Section:
     counted = "Every delay is counted by itself."
     if audit.delays.grid:
         counted = (
-            f"Delays are counted in cells {audit.delays.grid:.1%} wide, and given as the longest of their cell; the "
-            f"curve is off by {curve.grid_error:.2g} at most because of that."
+            f"Delays are counted in cells {audit.delays.grid:.1%} wide, and given as the longest of their cell, low "
+            f"ends as the shortest; the curve is off by {curve.grid_error:.2g} at most because of that."
         )
     blocks: list[Block] = [
         Text(
@@ -87,19 +99,23 @@ def _delays(audit: Audit) -> Section:
             "law of the delays did not change while the log was written."
         ),
         Finding(
-            f"{curve.never:.1%} ({low[end]:.1%} to {high[end]:.1%}) of the feedback does not come within "
+            f"{curve.never:.1%}{sure} of the feedback does not come within "
             f"{audit.show(audit.watched)}, which is as far as the log can show.",
             "shown",
             f"{counted} Intervals are 95%, each by itself.",
         ),
-        Drawing("delays", _delay_figure(audit), "The share of feedback that has come by a delay, with a 95% band."),
     ]
-    if len(audit.log.actions) > 1:
+    if len(_drawn(curve)) > 1:
+        text = "The share of feedback that has come by a delay, with a 95% band."
+        blocks.append(Drawing("delays", _delay_figure(audit), text))
+    if len(audit.log.actions) > 1 and (shown := _most_played(audit)):
         text = "The same for each action" + (
             "." if len(audit.log.actions) <= DRAWN else f", of the {DRAWN} most played."
         )
-        blocks.append(Drawing("delays-by-action", _action_figure(audit), text))
-    blocks.append(Rows(("share that has come", "delay", "low", "high"), rows, "Quantiles; - is beyond the log."))
+        blocks.append(Drawing("delays-by-action", _action_figure(audit, shown), text))
+    blocks.append(
+        Rows(("share that has come", "delay", "low", "high"), rows, "Quantiles; - is beyond what the log can show.")
+    )
     return Section("delays", "How long feedback takes", blocks)
 
 
@@ -147,14 +163,46 @@ def _x(curve: Curve, places: Any, scale: float) -> Any:
 
 
 def _most_played(audit: Audit) -> list[int]:
+    """The actions with the most decisions, less those that have no curve."""
     counts = np.asarray(audit.log.counts)
-    return sorted(np.argsort(-counts, kind="stable")[:DRAWN].tolist())
+    most = sorted(np.argsort(-counts, kind="stable")[:DRAWN].tolist())
+    return [i for i in most if len(_drawn(audit.delays.curve(i))) > 1]
 
 
-def _action_figure(audit: Audit) -> Any:
+def short(names: Sequence[str]) -> list[str]:
+    """Names for a figure: long ones keep both ends, or, where these are the same, what is around the difference.
+
+    >>> short(["red", "a_campaign_of_many_words_in_spring"])
+    ['red', 'a_campaign_…ds_in_spring']
+    """
+    found = [_cut(name) for name in names]
+    if len(set(found)) == len(found):
+        return found
+    before, after = (max(0, _common([name[::step] for name in names]) - LONGEST // 4) for step in (1, -1))
+    return [_cut(f"…{name[before : len(name) - after]}…") for name in names]
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many characters all begin with."""
+    first, last = min(names), max(names)
+    return next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+
+
+def _cut(name: str) -> str:
+    half = LONGEST // 2
+    return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def _legend(figure: Any) -> None:
+    """Below the axes, where it covers nothing."""
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+
+
+def _action_figure(audit: Audit, shown: Sequence[int]) -> Any:
     scale, unit = _axis(audit, _typical(audit.curve))
     figure, axes = _delay_panel("feedback that has come, by action", f"delay ({unit})", "share that has come")
-    for color, i in enumerate(_most_played(audit)):
+    names = short([audit.log.actions[i] for i in shown])
+    for color, i in enumerate(shown):
         curve = audit.delays.curve(i)
         places = _drawn(curve)
         axes.step(
@@ -163,9 +211,9 @@ def _action_figure(audit: Audit) -> Any:
             where="post",
             color=figures.COLORS[color],
             linestyle=("-", "--", ":", "-.")[color % 4],
-            label=audit.log.actions[i],
+            label=names[color],
         )
-    figures.legend(axes)
+    _legend(figure)
     return figure
 
 
@@ -185,22 +233,29 @@ def _outstanding(audit: Audit) -> Section:
             "shown",
             "Counted exactly, as the paper does: feedback that comes at the very time of a decision comes after it.",
         ),
-        Drawing(
-            "outstanding", _outstanding_figure(audit), "Decisions without feedback over time; the dot is the peak."
-        ),
     ]
+    if audit.peak and len(out.edges) > 1:
+        text = "Decisions without feedback over time; the dot is the peak."
+        blocks.append(Drawing("outstanding", _outstanding_figure(audit), text))
     if log.actions:
-        header = ["action", "decisions", "feedback", "G*", "median delay of what comes", "never"]
+        header = ["action", "decisions", "feedback", "G*", "median delay", "median of what came", "never"]
         rows: list[list[Any]] = []
         for i, row in enumerate(audit.data()["actions"]):
-            median = audit.show(audit.delays.curve(i).median_of_came)
-            rows.append([row["action"], row["decisions"], row["came"], row["peak"], median, f"{row['never']:.1%}"])
+            curve = audit.delays.curve(i)
+            medians = map(audit.show, (curve.quantile(0.5), curve.median_of_came))
+            rows.append([row["action"], row["decisions"], row["came"], row["peak"], *medians, f"{row['never']:.1%}"])
             if log.means is not None:
                 rows[-1].append(row["mean_reward"])
         if log.means is not None:
             header.append("mean reward")
         folded = len(rows) > 4 * DRAWN
-        blocks.append(Rows(header, rows, "Each action" if folded else "Each action.", folded))
+        caption = "Each action; a median delay of - is not reached, as less than half of its decisions get feedback"
+        style = f"td:first-child {{ white-space: normal; min-width: 9rem; {BREAKS}; }}"
+        blocks += [
+            Text(f'<div class="names"><style>.names {style} .names th {{ white-space: normal; }}</style>'),
+            Rows(header, rows, caption if folded else f"{caption}.", folded),
+            Text("</div>"),
+        ]
     return Section("outstanding", "How much was out at once", blocks)
 
 
@@ -220,7 +275,7 @@ def _outstanding_figure(audit: Audit) -> Any:
         [(out.peak.at - origin) / scale], [out.peak.low], "o", color=figures.COLORS[1], label=f"G* = {audit.peak:,}"
     )
     axes.set_ylim(bottom=0)
-    figures.legend(axes, loc="lower right")
+    _legend(figure)
     return figure
 
 
@@ -230,7 +285,7 @@ def _outstanding_figure(audit: Audit) -> Any:
 def _cost(audit: Audit) -> Section:
     case, log = audit.case, audit.log
     known = (
-        f"the best action is taken to be {escape(log.actions[case.best])}"
+        f"the best action is taken to be {_name(log.actions[case.best])}"
         + (" (the largest mean reward)" if log.means is not None else " (the lowest peak, which is the worst case)")
         if audit.peaks_known
         else f"the log does not tell actions apart, so {len(case.peaks)} are assumed, each with the peak G*"
@@ -238,8 +293,8 @@ def _cost(audit: Audit) -> Section:
     blocks: list[Block] = [
         Text(
             f"Regret is what is lost against always taking the best action, in units of the range of rewards, after "
-            f"{case.n:,} decisions. Every other action is taken to be worse by {case.gap:g}; {known}. The peaks are "
-            "those of the log: another forecaster would have chosen other actions, and so have had other peaks of each."
+            f"{many(case.n, 'decision')}. Every other action is taken to be worse by {case.gap:g}; {known}. The peaks "
+            "are those of the log: another forecaster would have chosen other actions, and so have had other peaks."
         )
     ]
     for each in audit.costs:
@@ -271,10 +326,10 @@ def _dependence(audit: Audit) -> Section:
     for test in audit.dependence:
         detail = (
             f"{test.test}: chi-square {number(test.statistic)} with {test.freedom} degrees of freedom, p = "
-            f"{test.p_corrected:.2g} corrected. Medians {_spread(audit, test.medians)}; shares differ by "
+            f"{test.p_corrected:.2g} corrected. Medians of what came {_spread(audit, test.medians)}; shares differ by "
             f"{test.distance:.1%} at most."
         )
-        blocks.append(Finding(test.question, test.word, escape(detail)))
+        blocks.append(Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(detail)}</span>'))
     if audit.log.classes:
         blocks.append(
             Text(
@@ -283,6 +338,10 @@ def _dependence(audit: Audit) -> Section:
             )
         )
     return Section("dependence", "Whether the theorems apply", blocks)
+
+
+def _name(action: str) -> str:
+    return f'<span style="{BREAKS}">{escape(action)}</span>'
 
 
 def _spread(audit: Audit, medians: dict[str, int | None]) -> str:
@@ -311,14 +370,15 @@ def _expiry(audit: Audit) -> Section:
             "An expiry gives a decision up after so long. What comes later is lost, and with it, if delays depend on "
             "outcomes, a fair picture of them; what never comes stops being outstanding."
         ),
-        Drawing(
-            "expiry-lost", _expiry_figure(audit), "Feedback that would be lost, of what comes within the log's span."
-        ),
-        Drawing(
-            "expiry-peak", _peak_figure(audit), "The peak that would be left; the line is the peak without expiry."
-        ),
-        Rows(("expiry", "lost", "G* with it", "of G* without"), rows, "Expiries that were tried."),
     ]
+    if len(_drawn(audit.curve)) > 1:
+        text = "Feedback that would be lost, of what comes within the log's span."
+        blocks.append(Drawing("expiry-lost", _expiry_figure(audit), text))
+    left = [e for e in audit.expiries if e.peak.high]
+    if len(left) > 1:
+        text = "The peak that would be left; the line is the peak without expiry."
+        blocks.append(Drawing("expiry-peak", _peak_figure(audit, left), text))
+    blocks.append(Rows(("expiry", "lost", "G* with it", "of G* without"), rows, "Expiries that were tried."))
     return Section("expiry", "What an expiry would lose", blocks)
 
 
@@ -334,10 +394,10 @@ def _expiry_figure(audit: Audit) -> Any:
     return figure
 
 
-def _peak_figure(audit: Audit) -> Any:
+def _peak_figure(audit: Audit, left: Sequence[Expiry]) -> Any:
     scale, unit = _axis(audit, _typical(audit.curve))
     figure, axes = figures.panel("the peak with an expiry", f"expiry ({unit})", "G*", xscale="log", yscale="log")
-    x = [max(e.length, 0.5) / scale for e in audit.expiries]
-    axes.plot(x, [max(e.peak.high, 1) for e in audit.expiries], "o-", color=figures.COLORS[0])
-    axes.axhline(max(audit.peak, 1), color=figures.COLORS[7], linestyle="--", linewidth=1)
+    x = [max(e.length, 0.5) / scale for e in left]
+    axes.plot(x, [e.peak.high for e in left], "o-", color=figures.COLORS[0])
+    axes.axhline(audit.peak, color=figures.COLORS[7], linestyle="--", linewidth=1)
     return figure

@@ -69,12 +69,15 @@ class Audit:
     - `unit`, `decisions`, `came` (feedback), `first` (decision), `as_of`, `excluded` (rows left out, by reason)
     - `delay`: `quantiles` (`share`, `delay`, `low`, `high`: a 95% interval), `median`, `never` (share that takes longer
       than the log can show) with `never_low`, `never_high`, `never_after`, `grid` (relative width of the cells in which
-      delays were counted; 0 if exact), `error` (of the curve by that, at most)
+      delays were counted, and given as the longest of theirs, `low` as the shortest; 0 if exact), `error` (of the curve
+      by that, at most)
     - `outstanding`: `peak`, `peak_at`, `at_end`
-    - `actions`: of each `action`, `decisions`, `came`, `peak`, `median` (of what comes), `never`, `mean_reward`
+    - `actions`: of each `action`, `decisions`, `came`, `peak`, `median` (as that of `delay`: of all its decisions, null
+      if less than half get feedback), `median_of_what_came` (of those that get feedback), `never`, `mean_reward`
     - `expiry`: of each `length`, `lost` (share of what comes), `peak_low`, `peak_high` (equal where exact)
     - `dependence`: `level` and `tests`: each `on`, `question`, `test`, `statistic`, `freedom`, `p_value`,
-      `p_corrected`, `word` (depends, depends slightly, no sign), `medians`, `difference`, `distance`
+      `p_corrected`, `word` (depends, depends slightly, no sign), `medians` (of what came, by group),
+      `difference`, `distance`
     - `cost`: `learner`, `gap`, `actions`, `best` and `theorems`: each `forecaster`, `word` (bound, vacuous, no bound),
       `with_delay`, `without_delay`, `added`, `factor`, `reason`, `doubts`
     - `advice`: each `question`, `found`, `use`, `why`
@@ -118,7 +121,7 @@ class Audit:
         if length is None:
             return "-"
         if self.log.kind == "rounds":
-            return f"{length:,} round{'' if length == 1 else 's'}"
+            return logs.many(length, "round")
         seconds = length / 1e6
         name, size = next(((n, s) for n, s in SPANS if seconds >= s), SPANS[-1])
         return f"{number(seconds / size)} {name}" if length else "0 s"
@@ -133,7 +136,7 @@ class Audit:
     def data(self) -> dict[str, Any]:
         """Everything as plain data."""
         log, curve, out = self.log, self.curve, self.outstanding
-        low, high = curve.band
+        never_low, never_high = curve.never_band or (None, None)
         return {
             "unit": log.unit,
             "decisions": log.decisions,
@@ -145,8 +148,8 @@ class Audit:
                 "quantiles": [self._quantile(share) for share in QUANTILES],
                 "median": self._length(curve.quantile(0.5)),
                 "never": curve.never,
-                "never_low": float(low[curve.end]),
-                "never_high": float(high[curve.end]),
+                "never_low": never_low,
+                "never_high": never_high,
                 "never_after": self._length(self.watched),
                 "grid": self.delays.grid,
                 "error": curve.grid_error if self.delays.grid else 0.0,
@@ -208,7 +211,8 @@ class Audit:
                     "decisions": self.log.counts[i],
                     "came": int(self.delays.came[:, i].sum()),
                     "peak": self.outstanding.peaks[i].low,
-                    "median": self._length(curve.median_of_came),
+                    "median": self._length(curve.quantile(0.5)),
+                    "median_of_what_came": self._length(curve.median_of_came),
                     "never": curve.never,
                     "mean_reward": None if self.log.means is None else self.log.means[i],
                 }
@@ -255,9 +259,9 @@ class Audit:
         """A few lines for the terminal."""
         log, curve = self.log, self.curve
         lines = [
-            f"{log.decisions:,} decisions from {self.moment(log.first)} to {self.moment(log.as_of)}; "
+            f"{logs.many(log.decisions, 'decision')} from {self.moment(log.first)} to {self.moment(log.as_of)}; "
             f"feedback came for {log.came:,} ({log.came / log.decisions:.1%})",
-            *(f"left out: {count:,} rows, {reason}" for reason, count in log.excluded.items()),
+            *(f"left out: {logs.many(count, 'row')}, {reason}" for reason, count in log.excluded.items()),
             "delay: " + ", ".join(f"{q:.0%} within {self.show(curve.quantile(q))}" for q in self._known()),
             f"never: {curve.never:.1%} do not come within {self.show(self.watched)}, as far as the log can show",
             f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; "
@@ -283,7 +287,8 @@ class Audit:
         ][:1]
 
     def __repr__(self) -> str:
-        return f"<Audit of {self.log.decisions:,} decisions: G* = {self.peak:,}, {self.curve.never:.1%} never come>"
+        made = logs.many(self.log.decisions, "decision")
+        return f"<Audit of {made}: G* = {self.peak:,}, {self.curve.never:.1%} never come>"
 
     def page(self, out: str | Path) -> Path:
         """Write index.html, audit.json, figures and tables into a folder; the path of the page."""

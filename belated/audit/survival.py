@@ -31,6 +31,7 @@ class Curve:
     came: Whole
     censored: Whole
     level: float = 0.95
+    shortest: Whole | None = None  #: on a grid, where `delays` are the longest of their cells, the shortest of them
 
     @cached_property
     def waiting(self) -> Whole:
@@ -43,15 +44,24 @@ class Curve:
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
+        return self._band(self.survival, self.waiting)
+
+    def _band(self, survival: Floats, waiting: Whole) -> tuple[Floats, Floats]:
         from scipy.special import ndtri
 
-        left = (self.waiting - self.came).astype(float)
+        left = (waiting - self.came).astype(float)
         with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.sqrt(np.cumsum(np.where(self.came > 0, self.came / (self.waiting * left), 0.0)))
-            width = ndtri((1 + self.level) / 2) * spread / np.log(self.survival)
-            low, high = self.survival ** np.exp(-width), self.survival ** np.exp(width)
-        flat = (self.survival >= 1) | (self.survival <= 0)
-        return np.where(flat, self.survival, low), np.where(flat, self.survival, high)
+            spread = np.sqrt(np.cumsum(np.where(self.came > 0, self.came / (waiting * left), 0.0)))
+            width = ndtri((1 + self.level) / 2) * spread / np.log(survival)
+            low, high = survival ** np.exp(-width), survival ** np.exp(width)
+        flat = (survival >= 1) | (survival <= 0)
+        return np.where(flat, survival, low), np.where(flat, survival, high)
+
+    @cached_property
+    def _early(self) -> tuple[Floats, Whole]:
+        """S, and how many were waiting, if all that were censored in a cell of a grid had left before its feedback."""
+        waiting = np.maximum(self.waiting - self.censored, 1)
+        return np.asarray(np.cumprod(1 - np.minimum(self.came / waiting, 1)), np.float64), waiting
 
     @cached_property
     def grid_error(self) -> float:
@@ -60,9 +70,7 @@ class Curve:
         The truth lies between what comes out if all that were censored in a cell had left before, and after, the
         feedback in it.
         """
-        waiting = np.maximum(self.waiting - self.censored, 1)
-        early = np.cumprod(1 - np.minimum(self.came / waiting, 1))
-        return float(np.max(self.survival - early))
+        return float(np.max(self.survival - self._early[0]))
 
     def at(self, delay: float) -> float:
         """S at a delay."""
@@ -74,9 +82,15 @@ class Curve:
         return _reached(self.delays, 1 - self.survival, share)
 
     def quantile_band(self, share: float) -> tuple[int | None, int | None]:
-        """Where the band crosses that share."""
+        """Where the band crosses that share; not known from fewer than two. On a grid it is as wide as it may be."""
+        if self.came.sum() < 2:
+            return None, None
         low, high = self.band
-        return _reached(self.delays, 1 - low, share), _reached(self.delays, 1 - high, share)
+        if self.shortest is not None:
+            early, waiting = self._early
+            low, high = self._band(early, waiting)[0], self._band(self.survival, waiting)[1]
+        first = self.delays if self.shortest is None else self.shortest
+        return _reached(first, 1 - low, share), _reached(self.delays, 1 - high, share)
 
     @property
     def end(self) -> int:
@@ -88,6 +102,14 @@ class Curve:
     def never(self) -> float:
         """The share whose feedback takes longer than the log can show: S at `end`."""
         return float(self.survival[self.end])
+
+    @property
+    def never_band(self) -> tuple[float, float] | None:
+        """The band there; None where it says nothing: with fewer than two that came, or all, or none, by then."""
+        if self.came.sum() < 2 or not 0 < self.never < 1:
+            return None
+        low, high = self.band
+        return float(low[self.end]), float(high[self.end])
 
     @property
     def median_of_came(self) -> int | None:

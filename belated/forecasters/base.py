@@ -30,8 +30,12 @@ from belated.protocols import Decision, Learner, PlainLearner
 
 #: Probabilities may pass 1 by rounding.
 MOST = 1.0 + 1e-9
+#: Numbers of a context are not larger: their squares are still finite.
+LARGEST = 1e100
 #: What NaN comes as.
 FLOATS = (float, np.floating)
+#: Packages with models that need an adapter, and the module of `belated.adapters` that has it.
+ADAPTERS = {"mabwiser": "mabwiser", "river": "river", "sklearn": "sklearn", "vowpalwabbit": "vowpal_wabbit"}
 #: An open ticket, all that an update needs from prediction time: the decision, its context, its instance, and which
 #: prediction of that instance it was. A plain tuple, and `_new(Decision, fields)`: a round of a light learner takes no
 #: longer than making objects with names does.
@@ -78,7 +82,7 @@ class Forecaster(ABC):
         forgotten = isinstance(learner, type) and issubclass(learner, Learner)
         if forgotten or not (isinstance(learner, Learner) or callable(learner)):
             wanted = "a spec such as UCB1(actions=3), or a function without arguments that makes a plain learner"
-            raise InvalidArgument(f"learner must be {wanted}, got {learner!r}")
+            raise InvalidArgument(f"learner must be {wanted}, got {shown(learner)}{_hint(learner)}")
         self.learner = learner
         self._spec = learner if isinstance(learner, Learner) else None
         self.seed = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
@@ -239,7 +243,7 @@ class Forecaster(ABC):
         """Raise Unsupported if actions cannot be replaced."""
         learner = self._spec or self._instances[0]
         if self.actions is None or not callable(getattr(learner, "replace", None)):
-            raise Unsupported(f"{self!r} cannot replace an action: {type(learner).__name__} has no replace")
+            raise Unsupported(f"{self!r} cannot replace an action: {self._called()} has no replace")
         if self._spec is not None and self._spec.feedback == "full":
             raise Unsupported(
                 f"{self!r} cannot replace an action: under full information every late feedback tells of the old one"
@@ -248,14 +252,20 @@ class Forecaster(ABC):
     def check_grow(self) -> None:
         """Raise Unsupported if no action can be added."""
         if self._spec is None or self._spec.with_actions((self.actions or 0) + 1) is None:
-            name = type(self._spec or self._instances[0]).__name__
-            raise Unsupported(f"{self!r} cannot get one more action: {name} has no way to go on with an unknown one")
+            raise Unsupported(
+                f"{self!r} cannot get one more action: {self._called()} has no way to go on with an unknown one"
+            )
         if self._spec.feedback == "full":
             raise Unsupported(
                 f"{self!r} cannot get one more action: open decisions have feedback for the old ones only"
             )
 
     # --- what they share ---
+
+    def _called(self) -> str:
+        """What messages call the learner: as `repr` does, or what a function without a name made."""
+        name = "<lambda>" if self._spec is not None else getattr(self.learner, "__name__", "<lambda>")
+        return type(self._spec or self._instances[0]).__name__ if name == "<lambda>" else str(name)
 
     def _new_instance(self) -> Any:
         number = len(self._instances)
@@ -274,13 +284,13 @@ class Forecaster(ABC):
         if isinstance(made, Learner) or not isinstance(made, PlainLearner):
             raise InvalidArgument(
                 "the function given as learner must return an object with actions, predict(context) and "
-                f"update(context, action, probability, feedback), got {made!r}"
+                f"update(context, action, probability, feedback), got {shown(made)}{_hint(made)}"
             )
         if made.actions is not None:
             require.integer("actions of the learner", made.actions, low=1)
         if any(made is other for other in self._instances):
             raise InvalidArgument(
-                f"the function given as learner must return a new object each time, got {made!r} again"
+                f"the function given as learner must return a new object each time, got {shown(made)} again"
             )
         if self._instances and made.actions != self.actions:
             raise InvalidArgument(f"the learners must have {self.actions} actions each, got one with {made.actions}")
@@ -312,16 +322,18 @@ class Forecaster(ABC):
         if context is None and size == 0:
             return None
         if size == 0:
-            raise InvalidArgument(f"{self._spec!r} takes no context, got {context!r}")
+            raise InvalidArgument(f"{self._spec!r} takes no context, got {shown(context)}")
         try:
             vector = np.array(context, dtype=np.float64)
         except (TypeError, ValueError):
             vector = np.zeros(0)
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
-        if vector.shape != (size,) or not np.isfinite(vector).all():
+        if vector.shape != (size,) or not (np.abs(vector) <= LARGEST).all():
             wanted = "one finite number" if size == 1 else f"{size} finite numbers"
-            raise InvalidArgument(f"context must be {wanted}, got {context!r}")
+            if np.isfinite(vector).all() and vector.shape == (size,):
+                wanted += f" of at most {LARGEST:g}"
+            raise InvalidArgument(f"context must be {wanted}, got {shown(context)}")
         self._spec.check_context(vector)
         return vector
 
@@ -341,15 +353,15 @@ class Forecaster(ABC):
                 raise TypeError
             vector = np.array(given, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}") from None
+            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {shown(feedback)}") from None
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
         if self._spec.feedback == "any" and vector.shape == (self._spec.actions,):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
-            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {feedback!r}")
+            raise InvalidFeedback(f"feedback must be {_wanted(size)}, got {shown(feedback)}")
         if not ((vector >= 0.0) & (vector <= 1.0)).all():
-            raise InvalidFeedback(f"feedback must lie in [0, 1], got {feedback!r}")
+            raise InvalidFeedback(f"feedback must lie in [0, 1], got {shown(feedback)}")
         return vector
 
     # --- saving ---
@@ -407,7 +419,7 @@ def check_prediction(forecaster: Forecaster, said: Any) -> tuple[Any, float]:
             if not 0 <= action < actions:
                 raise BadPrediction(f"{forecaster!r}: the learner chose action {action}, outside 0..{actions - 1}")
     except (TypeError, ValueError, OverflowError):
-        raise BadPrediction(f"{forecaster!r}: predict must return (action, probability), got {said!r}") from None
+        raise BadPrediction(f"{forecaster!r}: predict must return (action, probability), got {shown(said)}") from None
     if 0.0 < probability <= 1.0:
         return action, probability
     if not forecaster.states_probability:
@@ -435,7 +447,7 @@ def _encoded(learner: Learner, action: int, symbol: Any) -> Any:
         return np.array([learner.encode(action, symbol)])
     except (TypeError, ValueError):
         known = ", ".join(repr(name) for name in dict.fromkeys(learner.symbols[action]))
-        raise InvalidFeedback(f"action {action} has no symbol {symbol!r}; it has {known}") from None
+        raise InvalidFeedback(f"action {action} has no symbol {shown(symbol)}; it has {known}") from None
 
 
 def _wanted(size: int) -> str:
@@ -445,3 +457,19 @@ def _wanted(size: int) -> str:
 def _name_of(factory: Any) -> str:
     name = getattr(factory, "__name__", type(factory).__name__)
     return "a plain learner" if name == "<lambda>" else str(name)
+
+
+def shown(value: Any) -> str:
+    """How messages show an object of somebody else: its repr, or its type if that fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__} object>"
+
+
+def _hint(value: Any) -> str:
+    """Which adapter takes an object of another library; nothing if none does."""
+    kind = value if isinstance(value, type) else type(value)
+    packages = (str(base.__module__).partition(".")[0] for base in kind.__mro__)
+    name = next((ADAPTERS[package] for package in packages if package in ADAPTERS), None)
+    return "" if name is None else f"; wrap it with bl.adapters.{name}"

@@ -30,9 +30,9 @@ class Direct(Forecaster):
 
     def _check_learner(self, learner: Any) -> None:
         if not getattr(learner, "tolerates_delay", True):
-            name = type(self._spec or learner).__name__
             raise Unsupported(
-                f"Direct cannot play {name}: its update needs what it keeps for its last prediction only; use BOLD"
+                f"Direct cannot play {self._called()}: its update needs what it keeps for its last prediction only; "
+                "use BOLD"
             )
 
     def _choose(self, context: Any) -> tuple[int, int, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import MOST, Forecaster, Kernels, check_prediction
+from belated.forecasters.base import MOST, Forecaster, Kernels, check_prediction, shown
 from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
 from belated.kernels.compile import kernel
 from belated.kernels.values import value_of
@@ -73,7 +73,7 @@ class QPMD(Forecaster):
     def _check_learner(self, learner: Any) -> None:
         if learner.actions is None:
             raise Unsupported(
-                f"QPM-D cannot play {type(learner).__name__}: it has no queue for each of endlessly many predictions; "
+                f"QPM-D cannot play {self._called()}: it has no queue for each of endlessly many predictions; "
                 "use Direct or BOLD"
             )
         if self._spec is not None and self._spec.context_size and not self._spec.values:
@@ -95,7 +95,7 @@ class QPMD(Forecaster):
     def _check_context(self, context: Any) -> Any:
         if context is not None and not getattr(self.learner, "values", 0):
             raise Unsupported(
-                f"QPM-D over {self.learner!r} takes no side information, got {context!r}: see PerContext, "
+                f"{self!r} takes no side information, got {shown(context)}: see PerContext, "
                 "which keeps one learner for each value of it"
             )
         return super()._check_context(context)

@@ -14,7 +14,7 @@ from belated.kernels.sampling import TINY
 from belated.learners import patterns
 from belated.learners.cbp import decide, observers, unobserved
 from belated.learners.for_game import ForGame
-from belated.learners.linear_model import add, learn, model, square, value
+from belated.learners.linear_model import add, learn, migrate, model, square, value
 from belated.protocols import NEEDED
 
 
@@ -51,6 +51,8 @@ class CBPside(ForGame):
     """
 
     guarantee = "O(d^2 K^(3/2) n^(1/2)) in easy games up to logs, outcomes linear in x"
+    version = 2
+    migrate = staticmethod(migrate)
     features: int
     _: KW_ONLY
     alpha: float = 1.01
@@ -94,7 +96,7 @@ class CBPside(ForGame):
         return room | sizes | length | numbers | given | patterns.table(game)
 
     def start(self, state: Any) -> None:
-        state["inverse"][:] = np.eye(self.features) / self.ridge
+        state["root"][:] = np.eye(self.features) / math.sqrt(self.ridge)
 
     def supply(self, params: Any, state: Any) -> None:
         patterns.enter(self.game, params)
@@ -116,7 +118,7 @@ class CBPside(ForGame):
     def update(params, state, context, action, probability, feedback):
         state.seen[action] += 1
         if params.square[action] > 0.0:
-            add(state.inverse[action], context, state.along)
+            add(state.root[action], context, state.along)
             for s in range(state.theta.shape[1]):
                 learn(state.theta[action, s], context, state.along, 1.0 if s == int(feedback[0]) else 0.0)
 
@@ -134,7 +136,7 @@ def survey(params, state, context, t):
             for s in range(state.theta.shape[1]):
                 params.share[k, s] = value(state.theta[k, s], context)
             size = params.sizes[k]
-            spare = square(state.inverse[k], context)
+            spare = square(state.root[k], context)
             scale = size * (width + params.root * size)
             params.reach[k] = size * math.sqrt(spare)
             params.amount[k] = 1.0 / spare if spare > TINY else math.inf

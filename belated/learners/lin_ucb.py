@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.ties import largest_index
-from belated.learners.linear_model import add, check_sizes, forget, learn, model, square, value
+from belated.learners.linear_model import add, check_sizes, forget, learn, migrate, model, square, value
 from belated.protocols import Learner
 
 
@@ -19,9 +19,9 @@ class LinUCB(Learner):
     """A linear model for each action; plays the largest theta_a . x + width sqrt(x^T A_a^-1 x), x the context.
 
     A_a = ridge I + sum x x^T and theta_a = A_a^-1 sum r x, over the rounds in which action a was played and its reward
-    r is known. Played directly under delay, an update uses the context of the round that it answers. A_a^-1 itself is
-    kept and changed by the formula of Sherman and Morrison: a prediction takes K d^2 steps, an update d^2. Features
-    should be of the order of 1: d of them, and one that is always 1 where a constant is wanted.
+    r is known. Played directly under delay, an update uses the context of the round that it answers. A root of A_a^-1
+    is kept: a prediction takes K d^2 steps, an update d^2. Features should be of the order of 1: d of them, and one
+    that is always 1 where a constant is wanted.
 
     Li, Chu, Langford, Schapire, *A contextual-bandit approach to personalized news article recommendation*, 2010
     (algorithm 1, with ridge = 1 and width = alpha).
@@ -36,6 +36,8 @@ class LinUCB(Learner):
 
     guarantee = "none claimed for this width"
     can_grow = True
+    version = 2
+    migrate = staticmethod(migrate)
     actions: int
     features: int
     width: float = field(default=1.0, kw_only=True)
@@ -63,12 +65,12 @@ class LinUCB(Learner):
         return {"width": self.width, "ridge": self.ridge}
 
     def start(self, state: Any) -> None:
-        state["inverse"][:] = np.eye(self.features) / self.ridge
+        state["root"][:] = np.eye(self.features) / math.sqrt(self.ridge)
 
     @staticmethod
     def predict(params, state, context, draw):
         for a in range(len(state.index)):
-            deviation = math.sqrt(square(state.inverse[a], context))
+            deviation = math.sqrt(square(state.root[a], context))
             state.index[a] = value(state.theta[a], context) + params.width * deviation
         action = largest_index(state.index, state.predicted)
         state.predicted[action] += 1
@@ -76,7 +78,7 @@ class LinUCB(Learner):
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
-        add(state.inverse[action], context, state.along)
+        add(state.root[action], context, state.along)
         learn(state.theta[action], context, state.along, feedback[0])
 
     @staticmethod

@@ -1,12 +1,16 @@
 """Ridge regression kept up to date: A = ridge I + sum x x^T and theta = A^-1 sum y x predict y as theta . x.
 
-A^-1 itself is kept and changed by the formula of Sherman and Morrison: an observation takes d^2 steps. Several numbers
-that are regressed on the same x share one matrix.
+What is kept is a root R of the inverse, A^-1 = R^T R, which an observation changes in d^2 steps (Potter 1963): so A^-1
+cannot lose its sign by rounding, as it does when it is kept itself and contexts are large (from 10^8 or so). Several
+numbers that are regressed on the same x share one matrix.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
@@ -19,13 +23,22 @@ def check_sizes(actions: int, features: int) -> None:
 
 
 def model(features: int, *models: int) -> list[Any]:
-    """The fields of a state: A^-1 for each action, theta for each of the `models` (actions first), room for one vector.
+    """The fields of a state: R for each action, theta for each of the `models` (actions first), room for two vectors.
 
     >>> model(3, 2)
-    [('inverse', 'f8', (2, 3, 3)), ('theta', 'f8', (2, 3)), ('along', 'f8', (3,))]
+    [('root', 'f8', (2, 3, 3)), ('theta', 'f8', (2, 3)), ('along', 'f8', (6,))]
     """
     d = features
-    return [("inverse", "f8", (models[0], d, d)), ("theta", "f8", (*models, d)), ("along", "f8", (d,))]
+    return [("root", "f8", (models[0], d, d)), ("theta", "f8", (*models, d)), ("along", "f8", (2 * d,))]
+
+
+def migrate(version: int, old: Any, state: Any) -> None:
+    """Version 1 kept A^-1 itself. Where it has lost its sign, what is left of it is taken."""
+    for name in set(old.dtype.names) & set(state.dtype.names) - {"along"}:
+        state[name] = old[name]
+    for inverse, root in zip(old["inverse"], state["root"], strict=True):
+        values, vectors = np.linalg.eigh(inverse)
+        root[:] = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
 
 @kernel
@@ -38,38 +51,41 @@ def value(theta, x):
 
 
 @kernel
-def square(inverse, x):
-    """x^T A^-1 x, never below 0."""
+def square(root, x):
+    """x^T A^-1 x = |R x|^2."""
     total = 0.0
     for i in range(len(x)):
         along = 0.0
         for j in range(len(x)):
-            along += inverse[i, j] * x[j]
-        total += along * x[i]
-    return max(total, 0.0)
+            along += root[i, j] * x[j]
+        total += along * along
+    return total
 
 
 @kernel
-def add(inverse, x, gain):
-    """Add x x^T to A, and put A^-1 x into `gain`: with v = A^-1 x and s = 1 + x . v, A^-1 loses v v^T / s.
+def add(root, x, gain):
+    """Add x x^T to A, and put A^-1 x into the first half of `gain`.
 
-    Both halves of the matrix are written from one number, so that it stays symmetric.
+    With u = R x, v = R^T u and s = 1 + u . u, R loses u v^T / (s + sqrt(s)), and the new A^-1 x is v / s.
     """
+    d = len(x)
     size = 1.0
-    for i in range(len(x)):
+    for i in range(d):
+        gain[i] = 0.0
+    for i in range(d):
         along = 0.0
-        for j in range(len(x)):
-            along += inverse[i, j] * x[j]
-        gain[i] = along
-        size += along * x[i]
-    size = max(size, 1.0)
-    for i in range(len(x)):
-        part = gain[i] / size
-        for j in range(i + 1):
-            entry = inverse[i, j] - part * gain[j]
-            inverse[i, j] = entry
-            inverse[j, i] = entry
-    for i in range(len(x)):
+        for j in range(d):
+            along += root[i, j] * x[j]
+        gain[d + i] = along
+        size += along * along
+        for j in range(d):
+            gain[j] += root[i, j] * along
+    less = 1.0 / (size + math.sqrt(size))
+    for i in range(d):
+        part = gain[d + i] * less
+        for j in range(d):
+            root[i, j] -= part * gain[j]
+    for i in range(d):
         gain[i] /= size
 
 
@@ -86,7 +102,7 @@ def learn(theta, x, gain, y):
 @kernel
 def forget(params, state, action):
     """The model of an action of which nothing is known."""
-    for i in range(len(state.along)):
+    for i in range(state.theta.shape[1]):
         state.theta[action, i] = 0.0
-        for j in range(len(state.along)):
-            state.inverse[action, i, j] = 1.0 / params.ridge if i == j else 0.0
+        for j in range(state.theta.shape[1]):
+            state.root[action, i, j] = 1.0 / math.sqrt(params.ridge) if i == j else 0.0

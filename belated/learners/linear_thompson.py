@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.sampling import TINY, normals
-from belated.learners.linear_model import add, check_sizes, forget, learn, model, square, value
+from belated.learners.linear_model import add, check_sizes, forget, learn, migrate, model, square, value
 from belated.protocols import Learner
 
 ROOT_2 = 1.4142135623730951
@@ -38,6 +38,8 @@ class LinearThompson(Learner):
 
     guarantee = "none claimed for this scale"
     can_grow = True
+    version = 2
+    migrate = staticmethod(migrate)
     actions: int
     features: int
     scale: float = field(default=0.5, kw_only=True)
@@ -64,7 +66,7 @@ class LinearThompson(Learner):
         return {"scale": self.scale, "ridge": self.ridge}
 
     def start(self, state: Any) -> None:
-        state["inverse"][:] = np.eye(self.features) / self.ridge
+        state["root"][:] = np.eye(self.features) / math.sqrt(self.ridge)
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -81,7 +83,7 @@ class LinearThompson(Learner):
             else:
                 z = other
             mean = value(state.theta[a], context)
-            deviation = params.scale * math.sqrt(square(state.inverse[a], context))
+            deviation = params.scale * math.sqrt(square(state.root[a], context))
             drawn = mean + deviation * z
             if drawn > best:
                 second = best
@@ -98,7 +100,7 @@ class LinearThompson(Learner):
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
-        add(state.inverse[action], context, state.along)
+        add(state.root[action], context, state.along)
         learn(state.theta[action], context, state.along, feedback[0])
 
     @staticmethod

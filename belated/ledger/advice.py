@@ -70,7 +70,7 @@ def warnings(experiment: Experiment, ended: int, expired: int, late: int, waits:
     if ended and expired / ended > SHARE:
         text = f"{expired / ended:.0%} of the decisions that ended expired before their feedback came"
         if late:
-            text += f", and {late / expired:.0%} of those had it later"
+            text += f"; late feedback came {late:,} times"
         text += ". What is learned leans to what comes fast. Compare the expiry with the delays."
         said.append(text)
     linked = by_reward(waits) if experiment.takes_numbers else None

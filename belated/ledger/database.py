@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from belated.errors import InvalidArgument
+from pathlib import Path
+
+from belated.errors import InvalidArgument, InvalidState
 from belated.ledger.store import Store
 
 
@@ -20,6 +22,11 @@ def open_store(database: str, *, serve: bool = False) -> Store:
     if not is_postgres(database):
         from belated.ledger.sqlite import SQLite
 
+        kind, separator, _ = database.partition("://")
+        if separator:
+            raise InvalidArgument(f"{kind}:// is no database that is supported: a file, or postgresql://USER@HOST/NAME")
+        if serve and not Path(database).parent.is_dir():
+            raise InvalidState(f"there is no directory {Path(database).parent} to make the database {database} in")
         return SQLite(database, serve=serve)
     try:
         from belated.ledger.postgres import Postgres

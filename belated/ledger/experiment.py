@@ -6,6 +6,7 @@ import json
 import math
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from belated import catalog, notation, require
+from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import BOLD, QPMD, Forecaster
 from belated.forecasters.saving import layout_text
@@ -28,6 +30,8 @@ LETTERS = 200
 STATE_BYTES = 1 << 20
 CONTEXT = 10_000
 OUTSTANDING = 10_000_000
+#: Characters of an error about a forecaster.
+MESSAGE = 500
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,10 @@ class Experiment:
         if name not in self.actions:
             raise InvalidArgument(f"{self.name} has no action called {name!r}")
         return self.actions.index(name)
+
+    def numbers(self, names: Sequence[str] | None) -> tuple[int, ...] | None:
+        """The numbers of some actions, which rise; None for None."""
+        return None if names is None else tuple(sorted({self.number(name) for name in names}))
 
     def check_allowed(self) -> None:
         """Refuse a choice among some actions where it cannot be made."""
@@ -241,6 +249,8 @@ def make(
         return made
     if not made.takes_numbers:
         raise Unsupported(f"on_expiry must be 'drop' for {made.learner!r}: it learns from more than one reward")
+    if isinstance(on_expiry, str):
+        raise InvalidArgument(f"on_expiry must be 'drop' or a reward, got {quoted(on_expiry)}")
     default = require.real("on_expiry", on_expiry, low=low, high=high)
     return replace(made, on_expiry=default)
 
@@ -275,18 +285,26 @@ def _forecaster(given: Any, actions: int) -> Forecaster:
         if "learner" in data:
             _check_size(catalog.from_data("learner", data["learner"]))
         made: Forecaster = catalog.from_data("forecaster", data)
-    except BelatedError:
-        raise
+    except BelatedError as error:
+        if len(str(error)) <= MESSAGE:
+            raise
+        raise type(error)(f"{str(error)[:MESSAGE]}...") from None
     except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, AttributeError) as error:
         raise InvalidArgument(f"the forecaster cannot be made: {error}") from None
     if made.actions != actions:
-        raise InvalidArgument(f"{made!r} has {made.actions} actions, but {actions} are named")
+        raise InvalidArgument(f"{quoted(made)} has {made.actions} actions, but {actions} are named")
     return made
 
 
 def _check_size(learner: Learner) -> None:
-    size = state_dtype(learner).itemsize
+    name = quoted(learner)
+    try:
+        size = state_dtype(learner).itemsize
+    except (ValueError, OverflowError, MemoryError) as error:
+        if isinstance(error, BelatedError):
+            raise
+        raise InvalidArgument(f"{name} would have a state that is too large: {STATE_BYTES} bytes at most") from None
     if size > STATE_BYTES:
-        raise InvalidArgument(f"{learner!r} has a state of {size} bytes, more than {STATE_BYTES}")
+        raise InvalidArgument(f"{name} would have a state of {size} bytes, which is too large: {STATE_BYTES} at most")
     if learner.context_size > CONTEXT:
-        raise InvalidArgument(f"{learner!r} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")
+        raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")

@@ -22,6 +22,8 @@ def export(store: Store, name: str, file: str | Path) -> int:
     `propensity` says whether `probability` is the chance with which the action was played: under QPM-D it is that of
     the learner's pending query, and a held action is played for certain.
     """
+    if Path(file).suffix.lower() != ".parquet":
+        raise InvalidArgument(f"the file is written as Parquet and must end in .parquet, got {str(file)!r}")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

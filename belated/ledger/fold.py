@@ -31,6 +31,9 @@ FEW = 60
 CHUNK = 2000
 #: Width of an interval for a mean, in standard errors: 95%.
 ERRORS = 1.959963984540054
+#: The chance that is left outside of it; and the relative variance of rewards that are alike but for rounding.
+UNSEEN = 0.05
+ALIKE = 1e-12
 #: What can happen to actions.
 CHANGES = {"replace": "replaced", "grow": "added"}
 
@@ -45,6 +48,7 @@ class Fold:
         self.peak = 0
         self.instances = 1
         self.pulls: list[int] = []
+        self.before: list[int] = []  # pulls of actions that had the number earlier
         self.open: list[int] = []
         self.peaks: list[int] = []
         self.rewards: list[list[float]] = []  # count, sum, sum of squares
@@ -60,9 +64,9 @@ class Fold:
 
     def _have(self, actions: int) -> None:
         """Room for so many actions."""
-        for _ in range(len(self.pulls), actions):
-            for counts in (self.pulls, self.open, self.peaks):
-                counts.append(0)
+        for counts in (self.pulls, self.before, self.open, self.peaks):
+            counts.extend([0] * (actions - len(counts)))
+        for _ in range(len(self.rewards), actions):
             self.rewards.append([0, 0.0, 0.0])
             self.waits.append([0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
@@ -73,6 +77,7 @@ class Fold:
             if event.instance == 0:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
                 self._have(action + 1)
+                self.before[action] = self.pulls[action]
                 self.rewards[action] = [0, 0.0, 0.0]
                 self.waits[action] = [0, 0.0, 0.0, 0.0, 0.0, 0.0]
             return
@@ -210,11 +215,15 @@ class Fold:
         mean = total / count if count else None
         interval = [experiment.low, experiment.high]
         if mean is not None and count > 1:
-            width = ERRORS * math.sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
+            variance = squares / count - mean * mean
+            width = ERRORS * math.sqrt(max(variance, 0.0) / (count - 1))
             interval = [max(experiment.low, mean - width), min(experiment.high, mean + width)]
+            if variance <= ALIKE * mean * mean:  # all alike: so many others may exist, and none of them be seen
+                unseen = 1.0 - UNSEEN ** (1.0 / count)
+                interval = [mean + unseen * (end - mean) for end in (experiment.low, experiment.high)]
         return {
             "name": experiment.actions[action],
-            "pulls": self.pulls[action],
+            "pulls": self.pulls[action] - self.before[action],
             "rewards": count,
             "mean": mean,
             "interval": interval,

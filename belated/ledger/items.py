@@ -50,12 +50,14 @@ class Grow:
 class Decide:
     """One decision for each context (None where there is none). Answer: a list of `Decided`.
 
-    A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is refused.
+    `allowed` names the actions that may be chosen. They are looked up when the decision is made: another process may
+    have replaced some since. A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is
+    refused.
     """
 
     experiment: Experiment
     contexts: Sequence[Floats | None]
-    allowed: tuple[int, ...] | None = None
+    allowed: Sequence[str] | None = None
     key: str | None = None
     digest: bytes = b""
 

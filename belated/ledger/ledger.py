@@ -108,6 +108,7 @@ class Ledger:
         """A decision as data, with its feedback if there is any; `expires_at` decides, swept or not."""
         with self.store.read() as session:
             row = session.decisions([ticket]).get(ticket) if ticket is not None else None
+            remarks = session.remarks(row.ticket) if row is not None else []
             now = session.now()
         experiment = self._known(experiment)
         if row is None or row.experiment != experiment.id:
@@ -128,6 +129,7 @@ class Ledger:
             "expires_at": row.expires_at,
             "closed_at": row.closed_at,
             "replaced": bool(row.stale),
+            "remarks": [{"kind": each.kind, "value": read_value(each.value), "at": each.at} for each in remarks],
         }
 
     def statistics(self, experiment: Experiment) -> dict[str, Any]:
@@ -441,16 +443,21 @@ class Ledger:
 
     def _decide_all(self, work: Work, asked: list[tuple[int, Any]], answers: list[Any], keys: list[Key]) -> None:
         """All decisions that a batch asks of one experiment."""
-        granted: list[tuple[int, Decide]] = []
+        granted: list[tuple[int, Decide, tuple[int, ...] | None]] = []
         total = 0
         limit = work.experiment.outstanding
         for at, item in asked:
+            try:
+                allowed = work.experiment.numbers(item.allowed)
+            except InvalidArgument as error:
+                answers[at] = Refused("invalid", str(error))
+                continue
             if work.outstanding() + total + len(item.contexts) > limit:
                 answers[at] = Refused(
                     "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
                 )
                 continue
-            granted.append((at, item))
+            granted.append((at, item, allowed))
             total += len(item.contexts)
         if not total:
             return
@@ -458,11 +465,11 @@ class Ledger:
         round_ = work.session.take_rounds(work.experiment.id, total)
         random = secrets.token_bytes(16 * total)
         used = 0
-        for at, item in granted:
+        for at, item, allowed in granted:
             made = []
             for context in item.contexts:
                 ticket = random[16 * used : 16 * used + 16]
-                made.append(work.decide(next(states), context, item.allowed, ticket, round_ + used))
+                made.append(work.decide(next(states), context, allowed, ticket, round_ + used))
                 used += 1
             answers[at] = made
             if item.key is not None:

@@ -236,6 +236,10 @@ class Session:
         sql = "SELECT coalesce(sum(count), 0)::bigint FROM counters WHERE experiment = %s AND kind = 'open'"
         return int(self.run(sql, (experiment,)).fetchall()[0][0])
 
+    def remarks(self, ticket: bytes) -> list[Remark]:
+        sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = %s ORDER BY id"
+        return [Remark._make(row) for row in self.run(sql, (ticket,))]
+
     def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > %s", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}

@@ -61,8 +61,7 @@ def _pooled(learner: Learner, met: Met, scale: float) -> Price:
     """BOLD: (G* + 1) f(n / (G* + 1)) against f(n)."""
     base, estimated = _base(learner, met)
     if base is None:
-        needs = "" if met.means is None else " of the form that BOLD's theorem needs"
-        return Price("none", f"{type(learner).__name__} has no known bound{needs}, so BOLD's theorem says nothing.")
+        return Price("none", _unbounded(learner))
     n, instances = met.decisions, met.peak + 1
     whole, alone = bounds.bold(base, n, met.peak), bounds.bold(base, n, 0)
     if bounds.is_vacuous(whole, n):
@@ -77,12 +76,29 @@ def _pooled(learner: Learner, met: Met, scale: float) -> Price:
             )
         return Price("vacuous", text, scale * whole, scale * alone)
     text = (
-        f"At most {met.peak} decisions were open when another was made, so BOLD spreads the learning over "
-        f"{_count(instances, 'instance')}. The expected regret of {_count(n, 'decision')} is at most "
-        f"{_short(scale * whole)}; without delay it would be {_short(scale * alone)}. This holds if delays depend "
-        "neither on actions nor on outcomes."
+        f"At most {_count(met.peak, 'decision')} {'was' if met.peak == 1 else 'were'} open when another was made, so "
+        f"BOLD spreads the learning over {_count(instances, 'instance')}. The expected regret of "
+        f"{_count(n, 'decision')} is at most {_short(scale * whole)}; without delay it would be "
+        f"{_short(scale * alone)}. This holds if delays depend neither on actions nor on outcomes."
     )
     return _judged(text, scale * whole, scale * alone, scale * (whole - alone), estimated, met)
+
+
+def _unbounded(learner: Learner) -> str:
+    """Why BOLD's theorem, which needs the learner's f(n), says nothing."""
+    name = type(learner).__name__
+    if learner.context_size:
+        return f"No bound is known for {name} that holds against any adversary, so BOLD's theorem says nothing."
+    means = np.linspace(0.25, 0.75, learner.actions)
+    first, later = learner.stochastic_bound(1.0, means), learner.stochastic_bound(3.0, means)
+    if later is None:
+        return (
+            f"No bound is known for {name}, with the gaps between the actions or without: BOLD's theorem says nothing."
+        )
+    said = f"No bound is known for {name} that holds against any adversary, or without the gaps between the actions"
+    if first is None:
+        return f"{said}. The one with the gaps is not for every number of decisions, as BOLD's theorem needs it."
+    return f"{said}. There is an action without feedback to estimate the gaps by, so BOLD's theorem says nothing yet."
 
 
 def _alone(learner: Learner, met: Met, scale: float, queued: bool) -> Price:
@@ -177,12 +193,14 @@ def _count(number: int, word: str) -> str:
 
 
 def _short(number: float) -> str:
-    """Three digits, as people read them.
+    """Three digits, as people read them; none behind the point of a whole number.
 
-    >>> [_short(x) for x in (0.0, 0.01234, 12.345, 1234.5, 12_345_678.0)]
-    ['0', '0.0123', '12.3', '1,230', '12,300,000']
+    >>> [_short(x) for x in (0.0, 0.01234, 12.345, 87, 1234.5, 12_345_678.0)]
+    ['0', '0.0123', '12.3', '87', '1,230', '12,300,000']
     """
     if number == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(number)))
+    if number == round(number):
+        digits = min(digits, 0)
     return f"{round(number, digits):,.{max(0, digits)}f}"

@@ -7,8 +7,8 @@ queued feedback and learner states are the bytes of float64 numbers and of recor
 from __future__ import annotations
 
 #: Raised whenever a table changes; `MIGRATIONS[n]` leads from n to n + 1.
-SCHEMA = 1
-MIGRATIONS: dict[int, tuple[str, ...]] = {}
+SCHEMA = 2
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: ("CREATE INDEX remarks_of_a_ticket ON remarks (ticket)",)}
 
 #: Where the dialects differ.
 WORDS = {
@@ -75,6 +75,7 @@ TABLES = (
     """CREATE TABLE remarks (
         id {serial}, experiment {big} NOT NULL, ticket {blob}, kind TEXT NOT NULL, value TEXT, at {real} NOT NULL
     )""",
+    *MIGRATIONS[1],
     """CREATE TABLE counters (
         experiment {big} NOT NULL, kind TEXT NOT NULL, {writer}count {big} NOT NULL,
         PRIMARY KEY (experiment, kind{by_writer})

@@ -151,6 +151,10 @@ class Session:
         sql = "SELECT count(*) FROM decisions WHERE experiment = ? AND state = 'open'"
         return int(self.run(sql, (experiment,)).fetchone()[0])
 
+    def remarks(self, ticket: bytes) -> list[Remark]:
+        sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = ? ORDER BY id"
+        return [Remark._make(row) for row in self.run(sql, (ticket,))]
+
     def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > ?", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}

@@ -182,6 +182,9 @@ class Reader(Protocol):
 
     def outstanding(self, experiment: int) -> int: ...
 
+    def remarks(self, ticket: bytes) -> list[Remark]:
+        """What is on record about a decision and was not learned."""
+
     def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
         """Saved statistics that go further than that event."""
 

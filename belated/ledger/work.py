@@ -17,8 +17,10 @@ from belated.protocols import Floats, Learner
 
 #: States that a replacement or a new action has in memory at a time, and queued feedback that is read at a time.
 CHUNK = 512
-#: Seconds after which a count of open decisions is taken anew, where other processes decide too.
+#: Where other processes decide too, a count of open decisions is taken anew after so many seconds; and in every
+#: transaction where it is so near to the limit that they might reach it meanwhile.
 RECOUNT = 1.0
+NEAR = 100_000
 
 
 class Running:
@@ -148,11 +150,15 @@ class Work:
     def outstanding(self) -> int:
         """How many decisions are open, with what this transaction did so far."""
         running = self.running
-        old = not self.exclusive and self.now > running.counted_at + RECOUNT
-        if running.outstanding is None or old:
+        if running.outstanding is None or (not self.exclusive and self._is_old(running.outstanding)):
             running.outstanding = self.session.outstanding(self.experiment.id)
             running.counted_at = self.now
         return running.outstanding + self.delta
+
+    def _is_old(self, count: int) -> bool:
+        """Whether a count that was taken before this transaction will not do."""
+        near = count + self.delta + NEAR > self.experiment.outstanding
+        return self.running.counted_at + (0.0 if near else RECOUNT) < self.now
 
     def take(self, count: int) -> list[State]:
         """States for so many decisions: BOLD's lowest-numbered free ones, then new ones; else the only one."""

@@ -89,18 +89,27 @@ class Malformed(Exception):
     """A body that is no JSON."""
 
 
-def read(body: bytes) -> Any:
-    """A body as data. NaN, infinite and too large numbers are read, so that they can be refused by name."""
+def read(body: bytes, *, items: bool = False) -> Any:
+    """A body as data. NaN, infinite and too large numbers are read, so that they can be refused by name.
+
+    Halves of characters, which JSON can write and nobody can send back, are refused; among `items` they become question
+    marks, so that the others are read.
+    """
     try:
         return _any.decode(body)
     except UNREADABLE:
         pass
     try:
-        data = json.loads(body)
-        json.dumps(data, ensure_ascii=False).encode()
+        data = json.loads(body, parse_int=_whole)
+        text = json.dumps(data, ensure_ascii=False).encode(errors="replace" if items else "strict")
+        return json.loads(text, parse_int=_whole) if items else data
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
-    return data
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one that Python takes too long to read is infinite, and so refused by name."""
+    return int(digits) if len(digits) < 1000 else float(digits)
 
 
 def parse(body: bytes, kind: type[Body]) -> Body:
@@ -137,14 +146,15 @@ def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
         asked = parse(body, NewDecisions)
     try:
         contexts, several = _contexts(to, asked)
-        allowed = None if asked.allowed is None else _allowed(to, asked.allowed)
+        if asked.allowed is not None:
+            to.check_allowed()
     except InvalidArgument as error:
         raise refusal(error) from None
     if key is None:
-        return Decide(to, contexts, allowed), several
+        return Decide(to, contexts, asked.allowed), several
     if not 1 <= len(key) <= 200:
         raise Refused("invalid", "an Idempotency-Key has 1 to 200 characters")
-    return Decide(to, contexts, allowed, key, hashlib.sha256(encode(asked)).digest()), several
+    return Decide(to, contexts, asked.allowed, key, hashlib.sha256(encode(asked)).digest()), several
 
 
 def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
@@ -157,17 +167,12 @@ def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
     return [to.context(asked.context)], False
 
 
-def _allowed(to: Experiment, names: list[str]) -> tuple[int, ...]:
-    to.check_allowed()
-    return tuple(sorted({to.number(name) for name in names}))
-
-
 def feedback(to: Experiment, body: bytes) -> tuple[Feedback, list[Any] | None]:
     """The feedback in a body, and the tickets of a list (None for a single one)."""
     try:
         one = _feedback.decode(body)
     except UNREADABLE:
-        data = read(body)
+        data = read(body, items=True)
         if isinstance(data, list):
             return Feedback(to, [_entry(to, each) for each in data]), [_ticket_text(each) for each in data]
         one = convert(data, NewFeedback)
@@ -201,7 +206,7 @@ def _ticket_text(data: Any) -> Any:
 
 def cancel(to: Experiment, body: bytes) -> tuple[Cancel, list[Any] | None]:
     """The cancellations in a body, and the tickets of a list (None for a single one)."""
-    data = read(body)
+    data = read(body, items=True)
     if isinstance(data, list):
         return Cancel(to, [_entry_ticket(each) for each in data]), [_ticket_text(each) for each in data]
     return Cancel(to, [ticket_of(convert(data, Cancellation).ticket)]), None

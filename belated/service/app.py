@@ -215,7 +215,10 @@ class Service:
 
     def check_token(self, headers: dict[bytes, bytes], needs: str) -> None:
         """Refuse who may not do it."""
-        scopes = self.guard.scopes(headers.get(b"authorization", b""))
+        given = headers.get(b"authorization", b"")
+        scopes = self.guard.scopes(given)
+        if scopes is None and given:
+            raise Problem("unauthorized", "this token is not known, or was revoked")
         if scopes is None:
             raise Problem("unauthorized", "this needs a bearer token: Authorization: Bearer TOKEN")
         if needs not in scopes and "admin" not in scopes:

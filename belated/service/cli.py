@@ -85,7 +85,7 @@ def verify(database: Database = "belated.db") -> None:
 
 def export(
     name: Annotated[str, typer.Argument(help="The experiment.")],
-    file: Annotated[Path, typer.Argument(help="Where to write, such as decisions.parquet.")],
+    file: Annotated[Path, typer.Argument(help="Where to write; it must end in .parquet.")],
     database: Database = "belated.db",
 ) -> None:
     """Write every decision of an experiment to a Parquet file: context, probability, feedback, times."""

@@ -18,6 +18,7 @@ class Answer(NamedTuple):
     status: int
     text: str
     schema: dict[str, Any]
+    media: str = "application/json"
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -55,7 +56,8 @@ SCHEMAS: dict[str, Any] = {
     "DecisionNow": _object(
         DECISION
         | {"state": {"enum": ["open", "closed", "expired", "cancelled"]}, "value": {}, "decided_at": NUMBER}
-        | {"context": {}, "allowed": {}, "expires_at": MAYBE, "closed_at": MAYBE, "replaced": {"type": "boolean"}},
+        | {"context": {}, "allowed": {}, "expires_at": MAYBE, "closed_at": MAYBE, "replaced": {"type": "boolean"}}
+        | {"remarks": _list(_object({"kind": TEXT, "value": {}, "at": NUMBER}, "kind", "value", "at"))},
         *DECISION,
         "state",
     ),
@@ -217,7 +219,23 @@ ENTRIES = (
         None,
         (Answer(200, "the experiments", _ref("Overview")),),
     ),
-    Entry("get", "/health", "Whether the service works.", None, None, (Answer(200, "it does", _ref("Health")),)),
+    Entry(
+        "get",
+        "/metrics",
+        "Numbers for Prometheus: requests, batches, what waits, and of each experiment decisions, feedback, expired, "
+        "late, outstanding and the peak.",
+        "read",
+        None,
+        (Answer(200, "the numbers", TEXT, "text/plain"),),
+    ),
+    Entry(
+        "get",
+        "/health",
+        "Whether the service works.",
+        None,
+        None,
+        (Answer(200, "it does", _ref("Health")), Answer(503, "its writer has stopped", _ref("Health"))),
+    ),
 )
 
 
@@ -251,18 +269,18 @@ def document() -> dict[str, Any]:
 
 
 def _operation(entry: Entry) -> dict[str, Any]:
-    name = " ".join([entry.method, *(part.strip("{}") for part in entry.path.split("/")[2:])]) or entry.path
+    parts = entry.path.removeprefix("/v1").strip("/").split("/")
     made: dict[str, Any] = {
-        "operationId": name.replace(" ", "_"),
+        "operationId": "_".join([entry.method, *(part.strip("{}") for part in parts)]),
         "summary": entry.text.partition(".")[0],
         "description": entry.text,
         "responses": {
-            str(answer.status): {"description": answer.text, "content": _content(answer.schema)}
+            str(answer.status): {"description": answer.text, "content": _content(answer.schema, answer.media)}
             for answer in entry.answers
         },
     }
-    for status, text in ERRORS.items():
-        made["responses"][str(status)] = {"description": text, "content": _content(_ref("Error"))}
+    for status in _errors(entry):
+        made["responses"].setdefault(str(status), {"description": ERRORS[status], "content": _content(_ref("Error"))})
     parameters = [
         {"name": part.strip("{}"), "in": "path", "required": True, "schema": TEXT}
         for part in entry.path.split("/")
@@ -279,8 +297,23 @@ def _operation(entry: Entry) -> dict[str, Any]:
     return made
 
 
-def _content(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+def _errors(entry: Entry) -> list[int]:
+    """The errors that a route may answer with."""
+    named = "{name}" in entry.path
+    possible = {
+        400: entry.body is not None,
+        401: entry.scope is not None,
+        403: entry.scope is not None,
+        404: named,
+        409: named or entry.body is not None,
+        422: entry.body is not None,
+        429: entry.path.endswith("/decisions"),
+    }
+    return [status for status in ERRORS if possible.get(status, True)]
+
+
+def _content(schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {media: {"schema": schema}}
 
 
 @cache

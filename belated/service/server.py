@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import socket
@@ -12,7 +13,7 @@ from functools import partial
 import structlog
 import uvicorn
 
-from belated.errors import InvalidArgument
+from belated.errors import InvalidArgument, InvalidState
 from belated.kernels.random import key_of
 from belated.ledger.database import is_postgres, open_store, shown
 from belated.ledger.ledger import Ledger
@@ -21,7 +22,7 @@ from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
 from belated.service.metrics import Place
 from belated.service.warm import Warmer
-from belated.service.workers import supervise
+from belated.service.workers import BACKLOG, supervise
 
 #: Seconds that requests under way have to end after SIGTERM.
 GRACE = 7
@@ -82,6 +83,7 @@ def work(
     store = open_store(database, serve=True)
     try:
         guard = _guard(store, database, host, require_token)
+        sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
         service = Service(Ledger(store, warmer), guard, warmer.close, place)
         config = uvicorn.Config(
@@ -97,9 +99,32 @@ def work(
         )
         sys.setswitchinterval(SWITCH)
         _settle_memory()
-        Server(config, started).run(None if listening is None else [listening])
+        Server(config, started).run(sockets)
     finally:
         store.close()
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of the host that this machine has."""
+    made: list[socket.socket] = []
+    try:
+        refused = None
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in dict.fromkeys(found):
+            try:
+                made.append(socket.create_server(address, family=family, backlog=BACKLOG))
+            except OSError as error:
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                refused = error
+        if not made and refused is not None:
+            raise refused
+    except OSError as error:
+        for each in made:
+            each.close()
+        reason = str(error.strerror).partition(" (")[0]
+        raise InvalidState(f"cannot listen on {host}, port {port}: {reason}") from None
+    return made
 
 
 def _settle_memory() -> None:
