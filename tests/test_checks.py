@@ -56,7 +56,7 @@ def test_every_entry_of_the_catalog_is_checked():
 
 
 #: Learners that are compiled under every forecaster each time; the others take turns, and all do so in make soak.
-EVERYWHERE = (bl.UCB1, bl.Exp3, bl.CBP, bl.PerContext)
+EVERYWHERE = (bl.UCB1, bl.Exp3)
 
 
 @pytest.mark.parametrize("check", checks.LEARNER_CHECKS, ids=lambda c: c.__name__)

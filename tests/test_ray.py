@@ -373,6 +373,7 @@ def test_an_attempt_gives_a_table_or_a_reason(tmp_path):
     assert on_ray.attempt(on_ray.pack(bad)) == "it cannot be"
 
 
+@pytest.mark.soak
 def test_a_killed_node_costs_only_time(ours, expected, tmp_path):
     """The last test of the file: from here on the cluster has one node."""
     notes = tmp_path / "notes"

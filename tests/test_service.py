@@ -376,15 +376,14 @@ def test_about_the_service(server):
     for path in document["paths"]:
         assert path in page.text
     assert "http://" not in page.text and "https://" not in page.text
+    server.create("told")
+    server.feed("told", server.decide("told", {"count": 3})["decisions"][1]["ticket"])
     metrics = server.http.get("/metrics").text
     assert 'belated_requests_total{route="GET /health",status="200"}' in metrics
     assert "belated_batch_size_bucket" in metrics and 'belated_outcomes_total{kind="decided"}' in metrics
-    answer = server.http.get("/v1/experiments/ads/statistics")
-    assert answer.status_code == 200, answer.text
-    known = answer.json()
-    for line in ("decisions_total", "feedback_total", "outstanding", "peak"):
-        value = known[line.removesuffix("_total")]
-        assert f'belated_experiment_{line}{{experiment="ads"}} {float(value)}' in metrics
+    for line in ("decisions_total 3", "feedback_total 1", "outstanding 2", "peak 2"):
+        name, value = line.split()
+        assert f'belated_experiment_{name}{{experiment="told"}} {float(value)}' in metrics
     assert server.http.get("/v1/overview").json()["unopened"] == []
 
 

@@ -75,11 +75,11 @@ def torture(server: Server, kills: int, every: int = 1) -> Load:
 
 
 def test_sqlite_survives_kills(tmp_path: Path) -> None:
-    torture(Server(str(tmp_path / "a.db")), 5)
+    torture(Server(str(tmp_path / "a.db")), 3)
 
 
 def test_postgresql_survives_kills_of_workers(database: str) -> None:  # noqa: F811
-    torture(Server(database, workers=4), 5)
+    torture(Server(database, workers=4), 3)
 
 
 @pytest.mark.soak
