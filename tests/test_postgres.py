@@ -463,8 +463,9 @@ def decisions_by_prometheus(url: str, at_least: int) -> int:
     while True:
         with urlopen(f"{url}/metrics") as answer:
             said = re.search(r'belated_outcomes_total\{kind="decided"\} (\d+)', answer.read().decode())
-        if (found := int(said[1]) if said else 0) >= at_least or time.monotonic() > deadline:
+        if (found := int(said[1]) if said else 0) >= at_least:
             return found
+        assert time.monotonic() < deadline, f"{found} decisions are told of, not {at_least}"
         time.sleep(0.05)
 
 
