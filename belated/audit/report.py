@@ -259,8 +259,8 @@ class Audit:
         """A few lines for the terminal."""
         log, curve = self.log, self.curve
         lines = [
-            f"{logs.many(log.decisions, 'decision')} from {self.moment(log.first)} to {self.moment(log.as_of)}; "
-            f"feedback came for {log.came:,} ({log.came / log.decisions:.1%})",
+            f"{logs.many(log.decisions, 'decision')} from {self.moment(log.first)} to {self.moment(log.last)}; "
+            f"feedback came for {log.came:,} ({log.came / log.decisions:.1%}) by {self.moment(log.as_of)}",
             *(f"left out: {logs.many(count, 'row')}, {reason}" for reason, count in log.excluded.items()),
             "delay: " + ", ".join(f"{q:.0%} within {self.show(curve.quantile(q))}" for q in self._known()),
             f"never: {curve.never:.1%} do not come within {self.show(self.watched)}, as far as the log can show",
