@@ -11,32 +11,30 @@ See `protocols.py` for the theory in one page.
 
 from typing import TYPE_CHECKING, Any
 
-from belated import adapters, bounds, catalog, delays, errors, games, learners, studies
+from belated import adapters, catalog, delays, errors, forecasters, games, learners, studies
 from belated.audit import audit
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
-from belated.forecasters import BOLD, QPMD, Direct, Forecaster
+from belated.forecasters import *  # noqa: F403  (a new forecaster is one file and one line there)
 from belated.learners import *  # noqa: F403  (a new learner is one file and one line there)
 from belated.protocols import NEVER, Decision, Delays, Game, Learner, PlainLearner
 from belated.replay import replay
+from belated.theory import bounds
+from belated.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from belated.client import Client as Client
 
-__version__ = "0.1.0"
 
 __all__ = [
+    *forecasters.__all__,
     *learners.__all__,
-    "BOLD",
     "NEVER",
-    "QPMD",
     "Decision",
     "DelayedKLUCB",
     "DelayedUCB1",
     "Delays",
-    "Direct",
-    "Forecaster",
     "Game",
     "Learner",
     "PlainLearner",
@@ -47,6 +45,7 @@ __all__ = [
     "catalog",
     "delays",
     "errors",
+    "forecasters",
     "from_bytes",
     "games",
     "learners",

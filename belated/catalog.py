@@ -59,7 +59,7 @@ LAWS = {law.__name__.lower(): law for law in laws.Law.__subclasses__()}
 
 TABLES: dict[str, MutableMapping[str, Any]] = {
     "learner": LEARNERS,
-    "forecaster": FORECASTERS | SHORTHANDS,
+    "forecaster": ChainMap(FORECASTERS, SHORTHANDS),
     "game": ChainMap(GAMES, CLASSICAL),
     "delays": DELAYS,
     "law of an arm": LAWS,
@@ -75,18 +75,20 @@ INNER = {
 #: Characters of a wrong value that an error shows.
 QUOTED = 100
 
-Spec = TypeVar("Spec", bound=type[Learner] | type[Game] | type[Delays])
+Spec = TypeVar("Spec", bound=type[Learner] | type[Forecaster] | type[Game] | type[Delays])
 
 
 def add(spec: Spec) -> Spec:
-    """Enter a learner, game or delay law of your own, so that data and saved bytes can name it. Use it as a decorator.
+    """Enter a learner, forecaster, game or delay law of your own, so that data and saved bytes can name it.
+
+    Use it as a decorator.
 
     >>> import belated as bl
     >>> bl.catalog.add(bl.UCB1) is bl.UCB1
     True
     """
     name = spec.__name__.lower()
-    for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS)):
+    for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
         if not issubclass(spec, kind):
             continue
         known = table.get(name)
@@ -94,7 +96,7 @@ def add(spec: Spec) -> Spec:
             raise InvalidArgument(f"the catalog has a {kind.__name__.lower()} called {name!r} already")
         table[name] = spec
         return spec
-    raise InvalidArgument(f"the catalog takes learners, games and delay laws, got {spec!r}")
+    raise InvalidArgument(f"the catalog takes learners, forecasters, games and delay laws, got {spec!r}")
 
 
 def find(kind: str, name: Any) -> Any:
@@ -149,7 +151,7 @@ def to_data(spec: Any) -> dict[str, Any]:
     if isinstance(spec, Forecaster):
         if not isinstance(spec.learner, Learner):
             raise InvalidArgument(f"{spec!r} cannot be written as data: its learner is not a spec")
-        return {"name": type(spec).__name__.lower(), "learner": saving.spec_data(spec.learner)}
+        return saving.forecaster_data(spec)
     return saving.spec_data(spec)
 
 
@@ -198,7 +200,7 @@ def inner_kind(kind: str, key: str) -> str | None:
 def _inner(kind: str, key: str, value: Any) -> Any:
     target = inner_kind(kind, key)
     if target is None:
-        return _tuples(value) if kind == "learner" else value
+        return _tuples(value) if kind in ("learner", "forecaster") else value
     if not isinstance(value, list | tuple):
         return from_data(target, value)
     return [v if isinstance(v, list | tuple) else from_data(target, v) for v in value]  # a row of numbers is no spec
@@ -220,11 +222,11 @@ def from_bytes(data: bytes) -> Forecaster:
     """
     try:
         header, body = saving.read_header(data)
-        learner = from_data("learner", header["learner"])
+        learner = from_data("learner", header["forecaster"]["learner"])
         arrays = saving.unpack(header, body, learner)
-        forecaster: Forecaster = find("forecaster", header["forecaster"])(learner)
+        forecaster: Forecaster = from_data("forecaster", header["forecaster"])
         forecaster = forecaster.fresh(seed=header["seed"], replication=header["replication"])
-        forecaster._restore(arrays)
+        saving.restore(forecaster._room, header, arrays)
     except InvalidArgument as error:
         raise InvalidState(f"the saved forecaster cannot be made: {error}") from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from belated import __version__, catalog
+from belated import catalog
 from belated.errors import BelatedError
 from belated.service import cli as service
+from belated.version import __version__
 
 app = typer.Typer(
     name="belated", no_args_is_help=True, help="Learning from feedback that comes late.", pretty_exceptions_enable=False

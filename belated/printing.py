@@ -14,12 +14,12 @@ from rich.table import Table
 
 from belated import notation
 from belated.engine.result import Result
-from belated.engine.verdict import half_width
 from belated.games.description import Description
 from belated.protocols import NEVER
 from belated.studies.page import Section
 from belated.studies.run import State
 from belated.studies.stats import number
+from belated.theory.verdicts import half_width
 
 STYLES = {"holds": "green", "matches": "green", "fails": "bold red", "unclear": "yellow", "shown": "blue"}
 #: Rows of a study that are printed; the page has them all.

@@ -5,7 +5,7 @@ Under delay the feedback of round s becomes usable only by predictions at rounds
 plays under delay: it gives out a ticket with each prediction and takes feedback for its tickets in any order.
 
     Learner      a non-delayed algorithm (BASE in the paper): predict, update, predict, update, ...
-    Forecaster   Direct, BOLD or QPMD over a learner (the paper's meta-algorithms)
+    Forecaster   a rule over a learner (the paper's meta-algorithms): Direct, BOLD, QPMD, Paced, SDB
     Game         draws outcomes, gives reward and feedback, keeps the account of regret
     Delays       the law of tau_t
 
@@ -30,7 +30,7 @@ NEVER: int = 2**63 - 1
 NEEDED: int = -2
 
 Floats = NDArray[np.float64]
-Feedback = Literal["bandit", "full", "symbol"]
+Feedback = Literal["bandit", "full", "symbol", "gradient"]
 
 
 class Decision(NamedTuple):
@@ -67,6 +67,15 @@ class PlainLearner(Protocol):
     def update(self, context: Any, action: Any, probability: float, feedback: Any) -> None: ...
 
 
+def feedback_width(kind: str, actions: int, point_size: int) -> int:
+    """How many numbers feedback of that kind has.
+
+    >>> feedback_width("full", 3, 0), feedback_width("bandit", 3, 0), feedback_width("gradient", 1, 5)
+    (3, 1, 5)
+    """
+    return {"full": actions, "gradient": point_size}.get(kind, 1)
+
+
 class Learner(ABC):
     """A learner as a spec, a layout and two kernels (or three). Subclasses are frozen dataclasses.
 
@@ -76,18 +85,39 @@ class Learner(ABC):
     * `answering`: in `update`, the number of the prediction that the feedback answers. Without delay it equals
       `predictions`; under Direct it lies behind. A schedule such as gamma_t is recomputed from it.
 
+    and two that a learner may ask for: `open` (see `counts_open`) and `memo`.
+
     A learner must accept predict after predict: a cancelled round is skipped.
     """
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
     version: ClassVar[int] = 1
     #: What the learner learns from: its own reward, the rewards of all actions, the symbol of a game of partial
-    #: monitoring, or (if it learns nothing) any.
-    feedback: ClassVar[Literal["bandit", "full", "symbol", "any"]] = "bandit"
+    #: monitoring, the gradient of the loss at its point, or (if it learns nothing) any.
+    feedback: ClassVar[Literal["bandit", "full", "symbol", "gradient", "any"]] = "bandit"
+    #: The range of the numbers in its feedback (symbols apart); infinite ends where it takes any finite number.
+    smallest: float = 0.0
+    largest: float = 1.0
     #: Its bound without delay in a few words (n rounds, K actions), as the catalog shows it.
     guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
+    #: True when `update` uses the probability of the prediction that it answers.
+    weighs: ClassVar[bool] = False
+    #: How many numbers `predict` writes into `state.memo` for its feedback: they are kept with the ticket and are back
+    #: in `state.memo` when `update` (or `lost`) is called for it, however late.
+    memo: int = 0
+    #: If its action is a point, of how many numbers: the first ones of the memo. `predict` returns (0, 1.0) then.
+    point_size: int = 0
+    #: Whether the state has a field `open`: how many of this instance's predictions are open, the one in progress not
+    #: counted. It falls when feedback is told, or when there will be none. Under BOLD and QPM-D it is 0 in `predict`.
+    counts_open: ClassVar[bool] = False
+    #: Whether it must be told in the order of its predictions: Direct then holds back what comes too early.
+    in_order: ClassVar[bool] = False
+    #: Kernel `lost(params, state, context, action, probability)`, which a learner may have or not: a prediction will
+    #: have no feedback (its ticket was cancelled or has expired, or its action was replaced: then `action` is -1).
+    #: `answering` and `memo` are those of the prediction.
+    lost: ClassVar[Any] = None
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None
@@ -121,6 +151,11 @@ class Learner(ABC):
         def symbols(self) -> tuple[tuple[Hashable, ...], ...]:
             """The symbols of that game, likewise."""
             ...
+
+    @property
+    def feedback_size(self) -> int:
+        """How many numbers its feedback has."""
+        return feedback_width(self.feedback, self.actions, self.point_size)
 
     @classmethod
     def example(cls) -> Learner:
@@ -188,6 +223,14 @@ class Learner(ABC):
         """
         return None
 
+    def bound_under_delay(self, n: int, total: float) -> float | None:
+        """A bound when played directly under delay, against any oblivious adversary; None if there is none.
+
+        `total` is the sum of G_1..G_n; delays look at neither actions nor rewards, and nothing is cancelled. It must
+        be concave in `total`: the mean of several runs is put in.
+        """
+        return None
+
     def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | str:
         """The same when played directly under delay (the paper's white-box theorems), or why there is none.
 
@@ -209,8 +252,15 @@ class Game(ABC):
     stochastic: bool = False
     #: What regret is measured in: the difference between the largest and the smallest reward.
     scale: float = 1.0
-    #: The largest number that feedback may hold: 1, or the largest number of a symbol.
+    #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
+    #: finite number may come.
+    smallest: float = 0.0
     largest: float = 1.0
+    #: If actions are points, of how many numbers. `actions` is 1 then; `outcome` finds the point in `feedback`, fills
+    #: that with the gradient of the loss there, and returns minus the loss.
+    point_size: int = 0
+    #: True when the course of the game depends on what was played before. Only forecasters that say so can play it.
+    reactive: bool = False
     #: True when regret is against one fixed action (or expert), as in the theorems.
     fixed_comparator: ClassVar[bool] = True
     #: Which of them: one action, one expert, or one map from values of the side information to actions.
@@ -250,6 +300,11 @@ class Game(ABC):
             return False
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    @property
+    def feedback_size(self) -> int:
+        """How many numbers its feedback has."""
+        return feedback_width(self.feedback, self.actions, self.point_size)
+
     @abstractmethod
     def params(self) -> Floats:
         """What the kernels read, as one flat vector."""
@@ -288,6 +343,9 @@ class Delays(ABC):
 
     #: True when the law looks at the action (then BOLD's theorem does not apply).
     depends_on_action: ClassVar[bool] = False
+    #: True when the law looks at the reward as well: its kernel gets it as one more argument. No theorem applies that
+    #: needs to know otherwise.
+    depends_on_reward: ClassVar[bool] = False
     #: True when the delays are independent and identically distributed (for each action).
     iid: ClassVar[bool] = True
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from belated import bounds
 from belated.errors import InvalidArgument
+from belated.theory import bounds
 
 optimize, stats = pytest.importorskip("scipy.optimize"), pytest.importorskip("scipy.stats")
 patient = settings(max_examples=60, deadline=None)  # two shared cores: no deadlines

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from belated import bounds, games
+from belated import games
 from belated.errors import InvalidArgument
 from belated.games import Arms, Bernoulli, Block, Monitoring, RandomWalk, Replaced, RewardTable, Switching, deal, laws
 from belated.kernels.compile import COMPILED, kernel, pointer
 from belated.kernels.pointers import OUTCOME_SIGNATURE, REGRET_SIGNATURE
+from belated.theory import bounds
 
 LEVEL = 1e-4
 KEY = np.uint64(23), np.uint64(8)

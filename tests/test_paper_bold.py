@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from belated import bounds
 from belated.learners import Hedge
 from belated.studies.page import Page
 from belated.studies.paper import bold, contrast
 from belated.studies.run import run_cells
 from belated.studies.stats import Fit
 from belated.studies.store import Store
+from belated.theory import bounds
 
 SMALL = bold.Scale(3_000, (3, 10), 30, 2_048, (1, 4), 400)
 NARROW = contrast.Scale(4_096, {"UCB1": (1, 16, 256)}, {"UCB1": 60})

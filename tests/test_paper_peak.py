@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from belated import bounds
 from belated.delays import Constant, Geometric, Pareto
 from belated.studies.paper import peak
 from belated.studies.run import Done, run_cells
 from belated.studies.store import Store
+from belated.theory import bounds
 
 GRID = peak.Grid(
     means=(3, 300),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from belated import bounds, play
+from belated import play
 from belated.delays import NEVER, Geometric, Pareto
 from belated.forecasters import QPMD
 from belated.games import Bernoulli
@@ -15,6 +15,7 @@ from belated.studies.paper import reordering, stochastic
 from belated.studies.paper.reordering import MEANS, Setup
 from belated.studies.run import CellsFailed, Done, run_cells
 from belated.studies.store import Store
+from belated.theory import bounds
 
 SMALL = reordering.Grid(
     {

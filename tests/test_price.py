@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from belated import bounds
 from belated.ledger import advice
 from belated.ledger.experiment import make
 from belated.ledger.fold import Fold
 from belated.ledger.price import Met, price
 from belated.ledger.store import Event
+from belated.theory import bounds
 
 
 def experiment(forecaster, learner, actions=3, **more):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from belated.engine.verdict import judge
 from belated.studies import stats
+from belated.theory.verdicts import judge
 
 
 def test_the_interval_of_a_mean_covers_as_often_as_it_says():

@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from belated import bounds, catalog, notation, require
+from belated import catalog, notation, require
 from belated.audit.dependence import Dependence
-from belated.engine.theorem import BoldTheorem, DirectTheorem, QpmdTheorem, Theorem
 from belated.errors import InvalidArgument, Unsupported
+from belated.forecasters import Forecaster
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Floats, Learner
+from belated.theory import bounds
+from belated.theory import case as theory
 
 #: A bound that says something; one that everybody has; none.
 Word = Literal["bound", "vacuous", "no bound"]
@@ -79,52 +81,44 @@ def learner_of(given: Any, actions: int) -> Learner:
 
 
 def costs(case: Case, dependence: Sequence[Dependence]) -> list[Cost]:
-    """The chosen learner under every forecaster, and the two learners that the paper plays directly."""
-    on_action = [d.on for d in dependence if d.word == "depends" and d.on == "action"]
-    on_outcome = [d.on for d in dependence if d.word == "depends" and d.on == "outcome"]
-    outcome = ("delays depend on the outcome",) if on_outcome else ()
-    action = ("delays depend on the action",) if on_action else ()
-    name = notation.text("learner", case.learner)
-    found = [_bold(case, f"bold({name})", action + outcome), _qpmd(case, f"qpmd({name})", outcome)]
+    """The chosen learner under the paper's forecasters, and the two learners that the paper plays directly."""
+    on_action = any(d.word == "depends" and d.on == "action" for d in dependence)
+    on_outcome = any(d.word == "depends" and d.on == "outcome" for d in dependence)
+    found = [_cost(case, catalog.FORECASTERS[name](case.learner), on_action, on_outcome) for name in ("bold", "qpmd")]
     actions = case.learner.actions
     for learner in dict.fromkeys((case.learner, UCB1(actions), KLUCB(actions))):
-        found.append(_direct(case, learner, not on_action, outcome))
+        if learner.tolerates_delay:
+            found.append(_cost(case, catalog.FORECASTERS["direct"](learner), on_action, on_outcome))
     return found
 
 
-def _bold(case: Case, name: str, doubts: tuple[str, ...]) -> Cost:
-    learner = case.learner
-    if learner.bound(1.0) is None and learner.stochastic_bound(1.0, case.means) is None:
-        return _none(name, f"{type(learner).__name__} has no known bound of the form that BOLD's theorem needs", doubts)
-    late, prompt = (BoldTheorem(learner, np.array([float(peak)]), case.means) for peak in (case.peak, 0))
-    return _cost(name, case.n, late, prompt, doubts)
-
-
-def _qpmd(case: Case, name: str, doubts: tuple[str, ...]) -> Cost:
-    learner = case.learner
-    if learner.stochastic_bound(case.n, case.means) is None and learner.bound(case.n) is None:
-        return _none(name, f"{type(learner).__name__} has no known bound without delay", doubts)
-    late, prompt = (QpmdTheorem(learner, case.means, peaks, 0.0) for peaks in (case.peaks, 0 * case.peaks))
-    return _cost(name, case.n, late, prompt, doubts)
-
-
-def _direct(case: Case, learner: Learner, free: bool, doubts: tuple[str, ...]) -> Cost:
-    name = f"direct({notation.text('learner', learner)})"
-    peak = float(case.peak) if free else None
-    known = learner.delayed_bound(case.n, case.means, case.peaks, peak)
-    if isinstance(known, str):
-        return _none(name, known, doubts)
-    late = DirectTheorem(learner, case.means, case.peaks, 0.0, peak)
-    prompt = DirectTheorem(learner, case.means, 0 * case.peaks, 0.0, 0.0)
-    return _cost(name, case.n, late, prompt, doubts)
-
-
-def _none(name: str, reason: str, doubts: tuple[str, ...]) -> Cost:
-    return Cost(name, "no bound", None, None, None, None, reason, doubts)
-
-
-def _cost(name: str, n: int, late: Theorem, prompt: Theorem, doubts: tuple[str, ...]) -> Cost:
-    whole, alone = late.bound(n), prompt.bound(n)
-    if bounds.is_vacuous(whole, n):
-        return Cost(name, "vacuous", whole, alone, None, None, None, doubts)
-    return Cost(name, "bound", whole, alone, whole - alone, whole / alone if alone else None, None, doubts)
+def _cost(case: Case, rule: Forecaster, on_action: bool, on_outcome: bool) -> Cost:
+    """What the theorem of a forecaster says with the delays of the log, and without any."""
+    doubts = []
+    if on_action and "action" in rule.excludes:
+        doubts.append("delays depend on the action")
+    if on_outcome and "reward" in rule.excludes:
+        doubts.append("delays depend on the outcome")
+    # Where the theorem excludes it, that is a doubt; where it allows it, the theorem may say another thing.
+    by_action = on_action and "action" not in rule.excludes
+    late, prompt = (
+        rule.theorem(
+            theory.Case(
+                learner=rule.learner,
+                n=case.n,
+                peak=np.array([share * case.peak], float),
+                peaks=share * case.peaks[np.newaxis],
+                means=case.means,
+                by_action=by_action and share > 0,
+            )
+        )
+        for share in (1.0, 0.0)
+    )
+    name = notation.text("forecaster", rule)
+    if isinstance(late, str) or isinstance(prompt, str):
+        return Cost(name, "no bound", None, None, None, None, str(late), tuple(doubts))
+    whole, alone = late.bound(case.n), prompt.bound(case.n)
+    if bounds.is_vacuous(whole, case.n):
+        return Cost(name, "vacuous", whole, alone, None, None, None, tuple(doubts))
+    factor = whole / alone if alone else None
+    return Cost(name, "bound", whole, alone, whole - alone, factor, None, tuple(doubts))

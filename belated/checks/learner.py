@@ -266,7 +266,7 @@ def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list
     """Some predictions, updates and cancellations in a random order; returns tickets and actions."""
     rng = np.random.default_rng(seed)
     seen: list[tuple[int, int]] = []
-    waiting = [(made.ticket, made.action) for made, *_ in forecaster._pending.values()]
+    waiting = [(letter.ticket, letter.action) for letter in forecaster._room.pending.values()]
     for _ in range(120):
         chance = rng.random()
         if chance < 0.5 or not waiting:

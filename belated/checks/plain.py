@@ -13,7 +13,7 @@ import numpy as np
 from belated.checks.contract import demand
 from belated.errors import BadPrediction, Unsupported
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
-from belated.forecasters.base import check_prediction
+from belated.forecasters.process import check_prediction
 from belated.protocols import PlainLearner
 
 ROUNDS = 60

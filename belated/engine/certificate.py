@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from belated.engine.workspace import Setting, Tables
 from belated.errors import CertificateError
-from belated.forecasters import BOLD, QPMD
+from belated.theory.case import Counts
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,15 @@ class Certificate:
         return self.holds
 
 
-def certify(setting: Setting, tables: Tables) -> Certificate:
-    """Check the identities of design rule 10; raise CertificateError with the first that fails."""
-    tally, summary, n = tables.tally, tables.summary, setting.rounds
+def counts_of(setting: Setting, tables: Tables) -> Counts:
+    """What was counted, as certificates and theorems read it."""
+    cells = tables.groups if tables.groups.size else tables.tally
+    return Counts(setting.rounds, tables.tally, cells, tables.pools, tables.summary)
+
+
+def certify(setting: Setting, counts: Counts) -> Certificate:
+    """Check the identities of design rule 10, and the forecaster's own; CertificateError with the first that fails."""
+    tally, summary, n = counts.tally, counts.summary, counts.n
     pulls, cancelled = tally["pulls"], tally["cancelled"]
     closed = tally["observed"] + cancelled + tally["dropped"]
     came = closed.sum(axis=1)
@@ -55,22 +61,12 @@ def certify(setting: Setting, tables: Tables) -> Certificate:
         "G* <= sum of G*_i": summary["peak"] <= tally["peak"].sum(axis=1),
         "no action has more feedback than pulls": (pulls - closed >= 0).all(axis=1),
     }
-    if isinstance(setting.forecaster, BOLD):
-        identities["M = G* + 1"] = summary["instances"] == summary["peak"] + 1
-    if isinstance(setting.forecaster, QPMD):
-        # With side information the procedure is repeated for each value of it, and so is the identity.
-        rows = tables.groups if tables.groups.size else tally
-        ahead = rows["pulls"] - rows["base"]
-        most = rows["peak"] + rows["cancelled"]
-        identities["n' <= n"] = (summary["steps"] >= 1) & (summary["steps"] <= n)
-        identities["n' = sum of T'_i"] = summary["steps"] == tally["base"].sum(axis=1)
-        # A cancelled prediction is never answered, so it adds to what the base has not seen.
-        within = (ahead >= 0) & (ahead <= most)
-        identities["0 <= T_i - T'_i <= G*_i (+ cancelled)"] = within.reshape(len(pulls), -1).all(axis=1)
-    if tables.groups.size:
+    identities |= setting.forecaster.identities(counts)
+    if counts.pools.size:
+        rows, added = counts.cells, ("pulls", "observed", "base")
+        sums = [(rows[name].sum(axis=1) == tally[name]).all(axis=1) for name in added]
         identities["the values of the side information add up"] = np.all(
-            [(tables.groups[name].sum(axis=1) == tally[name]).all(axis=1) for name in ("pulls", "observed", "base")],
-            axis=0,
+            [*sums, counts.pools["rounds"].sum(axis=1) == n], axis=0
         )
     certificate = Certificate({name: np.asarray(truths, bool) for name, truths in identities.items()})
     for name, truths in certificate.identities.items():

@@ -13,12 +13,13 @@ announces is asked before the choice which action is replaced. Feedback of round
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from belated.engine.mailbox import clear, post, unlink
-from belated.forecasters.base import MOST
+from belated.forecasters.process import MOST
+from belated.forecasters.room import Kernels
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import call_event, call_law, call_observe, call_outcome, call_regret
 from belated.kernels.random import replication_key
@@ -53,6 +54,8 @@ DESK = np.dtype(
         ("announced", "i8"),  # the last round whose event was asked for
         ("value", "i8"),  # the value of the side information of that round
         ("actions", "i8"),  # K
+        ("total", "i8"),  # the sum of G_1..G_t
+        ("defaulted", "i8"),  # defaults that were delivered
     ],
     align=True,
 )
@@ -82,6 +85,19 @@ SUMMARY = np.dtype(
         ("due_sum", "i8"),
         ("came_count", "i8"),
         ("came_sum", "i8"),
+        ("total", "i8"),  # the sum of G_1..G_n
+        ("defaulted", "i8"),  # defaults that were delivered for feedback that had not come
+    ],
+    align=True,
+)
+
+#: What is counted for each value of the side information of each replication.
+POOL = np.dtype(
+    [
+        ("rounds", "i8"),  # n_c
+        ("open", "i8"),  # G_c now
+        ("peak", "i8"),  # G*_c: the most when one of its own rounds predicted
+        ("instances", "i8"),  # M_c: made in its rounds
     ],
     align=True,
 )
@@ -107,6 +123,8 @@ def start_replication(desk, blank, pool, memory, slab, wheel):
     desk.due_sum = 0
     desk.came_count = 0
     desk.came_sum = 0
+    desk.total = 0
+    desk.defaulted = 0
 
 
 @kernel
@@ -121,6 +139,8 @@ def finish_replication(desk, summary):
     done.due_sum = desk.due_sum
     done.came_count = desk.came_count
     done.came_sum = desk.came_sum
+    done.total = desk.total
+    done.defaulted = desk.defaulted
     desk.replication += 1
     desk.round = 0
     desk.instances = 0
@@ -133,31 +153,52 @@ def reach(count):
 
 
 @kernel
+def replaced_or(letter, about):
+    """The action of a letter; -1 if it was replaced since."""
+    return -1 if letter.round < about.since else letter.action
+
+
+@kernel
 def cell(value, action, count):
     """Where the tally of an action under one value of the side information is."""
     return (1 + value) * count + action
 
 
-@cache
-def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs: bool, values: int) -> Any:
-    """Compose the loop from a learner's kernels and a forecaster class.
+class Shape(NamedTuple):
+    """What a loop is compiled for, beside the kernels."""
 
-    What a game without side information does not need is left out of its loop. `values` is how many values
-    of side information the learner tells apart: with any, the tally has a row of actions for all and one for each.
+    grows: bool = False  # whether instances are made as they are needed
+    informs: bool = False  # whether the game gives side information
+    values: int = 0  # how many values of it the learner tells apart
+    memo: int = 0  # numbers that wait beside the feedback
+    point: int = 0  # those of them that are the action
+    in_order: bool = False  # whether feedback is held back
+
+
+@cache
+def make_loop(kernels: Kernels, shape: Shape) -> Any:
+    """Compose the loop from a forecaster's kernels over a learner's.
+
+    What a game without side information does not need is left out of its loop. With several values of side
+    information the tally has a row of actions for all and one for each value.
     """
-    begin, choose, deliver, release, replace_all = forecaster.kernels(predict, update, replace, values)
-    grows = forecaster.grows
+    begin, choose, deliver, release, back, replace_all = kernels
+    grows, informs, values, memo, point, in_order = shape
 
     def loop(
         budget,
         horizon,
         expiry,
+        default,
+        has_default,
         by_action,
         seed_low,
         seed_high,
+        smallest,
         largest,
         desk_array,
         tally,
+        pools,
         summary,
         regret,
         checkpoints,
@@ -170,6 +211,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
         observe,
         law,
         law_params,
+        rule_array,
         params_array,
         blank,
         pool,
@@ -181,12 +223,14 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
         feedback,
         context,
         actions,
+        points,
         delays,
         probabilities,
         record,
     ):
         desk = desk_array[0]
         params = params_array[0]
+        rule = rule_array[0]
         count = desk.actions
         ahead = len(waits)
         while desk.replication < desk.last:
@@ -194,7 +238,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
             k0, k1 = replication_key(seed_low, seed_high, replication)
             if desk.round == 0 and desk.instances == 0:
                 start_replication(desk, blank, pool, memory, slab, wheel)
-                begin(desk, marks)
+                begin(desk, rule, params, blank, pool, marks, context, k0, k1)
             counts = tally[replication]
             # The scalars that change every round are kept in local variables and written back below.
             outstanding = desk.outstanding
@@ -206,19 +250,20 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
             due_sum = desk.due_sum
             came_count = desk.came_count
             came_sum = desk.came_sum
+            total = desk.total
             reason = BUDGET
             stop = min(horizon, desk.round + budget)
             budget -= stop - desk.round
             t = desk.round
             if not by_action:
                 # Delays that do not look at the action are drawn some rounds ahead, all in one call.
-                call_law(law, law_params, k0, k1, t + 1, 0, min(ahead, horizon - t), waits)
+                call_law(law, law_params, k0, k1, t + 1, 0, 0.0, min(ahead, horizon - t), waits)
             drawn = t
             while t < stop:
                 if free < 0:
                     reason = MAILBOX_FULL
                     break
-                if grows and outstanding == desk.instances and desk.instances == len(pool):
+                if grows and desk.instances == len(pool):
                     reason = POOL_FULL
                     break
                 # G_{i,t} can only have grown for the action of the round before.
@@ -245,7 +290,10 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
 
                 desk.outstanding = outstanding
                 desk.free = free
-                action, probability = choose(desk, params, blank, pool, marks, slab, context, k0, k1, counts)
+                made = desk.instances
+                action, probability = choose(
+                    desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, t + 1, counts
+                )
                 free = desk.free
                 if not (0 <= action < count and 0.0 < probability <= MOST):
                     desk.probability = probability
@@ -253,7 +301,9 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
                     if action == NEEDED:
                         # Nothing has happened: the round is played when Python has supplied what is needed.
                         pool[desk.instance].predictions -= 1
-                        release(desk, marks, desk.instance)
+                        back(desk, marks)
+                        if values:
+                            pools[replication, desk.value].instances += desk.instances - made
                         action = 0
                         reason = SUPPLY
                     break
@@ -262,14 +312,23 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
                 counts[action].pulls += 1
                 if values:
                     counts[cell(desk.value, action, count)].pulls += 1
+                    same = pools[replication, desk.value]
+                    same.rounds += 1
+                    same.peak = max(same.peak, same.open)
+                    same.open += 1
+                    same.instances += desk.instances - made
+                total += outstanding
                 outstanding += 1
 
-                call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
+                if point:
+                    for i in range(point):
+                        feedback[i] = pool[desk.instance].memo[i]
+                reward = call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
                 if by_action:
-                    call_law(law, law_params, k0, k1, t, action, 1, waits)
+                    call_law(law, law_params, k0, k1, t, action, reward, 1, waits)
                     drawn = t - 1
                 elif t - drawn > ahead:
-                    call_law(law, law_params, k0, k1, t, 0, min(ahead, horizon - t + 1), waits)
+                    call_law(law, law_params, k0, k1, t, 0, 0.0, min(ahead, horizon - t + 1), waits)
                     drawn = t - 1
                 delay = waits[t - drawn - 1]
                 if delay < 0:
@@ -278,13 +337,17 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
                     break
                 sound = True
                 for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
-                    sound = sound and 0.0 <= feedback[i] <= largest
+                    sound = sound and smallest <= feedback[i] <= largest
                 if not sound:
                     t -= 1
                     reason = BAD_FEEDBACK
                     break
                 if record:
-                    actions[replication, t - 1] = action
+                    if point:
+                        for i in range(point):
+                            points[replication, t - 1, i] = pool[desk.instance].memo[i]
+                    else:
+                        actions[replication, t - 1] = action
                     delays[replication, t - 1] = delay
                     probabilities[replication, t - 1] = probability
 
@@ -300,6 +363,13 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
                     letter.cancelled = delay > expiry
                     for i in range(len(letter.feedback)):
                         letter.feedback[i] = feedback[i]
+                    if has_default and delay > expiry:
+                        letter.cancelled = 2
+                        for i in range(len(letter.feedback)):
+                            letter.feedback[i] = default
+                    if memo:
+                        for i in range(memo):
+                            letter.memo[i] = pool[desk.instance].memo[i]
                     if informs:
                         for i in range(len(context)):
                             contexts[entry, i] = context[i]
@@ -326,22 +396,33 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
                     came_sum += letter.round
                     shown = contexts[entry] if informs else context
                     group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
+                    if values:
+                        pools[replication, value_of(shown, values)].open -= 1
+                    if in_order:
+                        desk.free = free
                     keep = False
-                    if letter.cancelled:
+                    if letter.cancelled == 1:
                         about.cancelled += 1
                         if values:
                             group.cancelled += 1
-                        release(desk, marks, letter.instance)
+                        keep = release(
+                            desk, rule, params, pool, marks, slab, contexts, shown, entry, replaced_or(letter, about)
+                        )
                     elif letter.round < about.since:
                         about.dropped += 1
                         if values:
                             group.dropped += 1
-                        release(desk, marks, letter.instance)
+                        keep = release(desk, rule, params, pool, marks, slab, contexts, shown, entry, -1)
                     else:
+                        if letter.cancelled:
+                            desk.defaulted += 1
+                            letter.cancelled = 0
                         about.observed += 1
                         if values:
                             group.observed += 1
-                        keep = deliver(desk, params, pool, marks, slab, shown, entry)
+                        keep = deliver(desk, rule, params, pool, marks, slab, contexts, shown, entry)
+                    if in_order:
+                        free = desk.free
                     if not keep:
                         letter.next = free
                         free = entry
@@ -361,6 +442,7 @@ def make_loop(predict: Any, update: Any, replace: Any, forecaster: Any, informs:
             desk.due_sum = due_sum
             desk.came_count = came_count
             desk.came_sum = came_sum
+            desk.total = total
             if t < horizon:
                 return reason
             finish_replication(desk, summary)

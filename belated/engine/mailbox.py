@@ -18,16 +18,18 @@ from belated.kernels.states import Records, records
 Wheel = np.ndarray[Any, np.dtype[np.int32]]
 
 
-def entry_dtype(feedback: int) -> np.dtype[Any]:
-    """One pending feedback; `feedback` numbers long."""
+def entry_dtype(feedback: int, memo: int = 0) -> np.dtype[Any]:
+    """One pending feedback, `feedback` numbers long, with a memo where there is any."""
     fields: list[Any] = [("due", "i8"), ("round", "i8"), ("probability", "f8"), ("feedback", "f8", (feedback,))]
+    if memo:
+        fields.append(("memo", "f8", (memo,)))
     fields += [("action", "i4"), ("instance", "i4"), ("next", "i4"), ("cancelled", "i4")]
     return np.dtype(fields, align=True)
 
 
-def make_slab(size: int, feedback: int) -> Records:
+def make_slab(size: int, feedback: int, memo: int = 0) -> Records:
     """Room for `size` entries; a power of two."""
-    return records(entry_dtype(feedback), size)
+    return records(entry_dtype(feedback, memo), size)
 
 
 def make_wheel(size: int) -> Wheel:

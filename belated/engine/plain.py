@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from belated.engine.workspace import Setting, Tables
+from belated.engine.workspace import Setting, Tables, limits
 from belated.errors import InvalidArgument, InvalidFeedback
-from belated.forecasters import BOLD, QPMD
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
 from belated.protocols import NEVER, Learner
@@ -28,53 +27,75 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     observe = kernel(game.observe) if game.context_size else None
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
-    vector = np.zeros(game.actions if game.feedback == "full" else 1)
+    size, point = game.feedback_size, game.point_size
+    vector, (smallest, largest) = np.zeros(max(size, point)), setting.feedback_range
     # One row of counts for all, and one for each value of the side information.
     values = getattr(setting.forecaster.learner, "values", 0)
     pulls, observed, cancelled, dropped, peaks = (np.zeros((values + 1, game.actions), np.int64) for _ in range(5))
-    due: defaultdict[int, list[tuple[int, Any, Any]]] = defaultdict(list)
-    counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum"), 0)
+    pools = {name: np.zeros(values, np.int64) for name in tables.pools.dtype.names}
+    due: defaultdict[int, list[tuple[int, Any, Any, bool]]] = defaultdict(list)
+    counts = dict.fromkeys(("due_count", "due_sum", "came_count", "came_sum", "total", "defaulted"), 0)
     checkpoint = 0
     for t in range(1, rounds + 1):
         where = f"in round {t} of replication {replication}"
         np.maximum(peaks, pulls - observed - cancelled - dropped, out=peaks)
+        context = _seen(setting, observe, params, memory, (k0, k1), t)
         if event is not None:
             replaced = int(event(params, memory, k0, k1, t))
             if replaced >= game.actions:
                 raise InvalidArgument(f"{game!r} replaced action {replaced}, outside 0..{game.actions - 1}, {where}")
             if replaced >= 0:
                 forecaster.replace(replaced)
-        context = _seen(setting, observe, params, memory, (k0, k1), t)
+        before = forecaster.instances
+        counts["total"] += forecaster.outstanding
         decision = forecaster.predict(context)
-        cell = ([0, 1 + int(context[0])] if values else [0], decision.action)
+        action = 0 if point else decision.action
+        cell = ([0, 1 + int(context[0])] if values else [0], action)
         pulls[cell] += 1
-        outcome(params, memory, k0, k1, t, decision.action, vector)
-        delay = int(delay_of(law_params, k0, k1, t, decision.action if law.depends_on_action else 0))
+        if values:
+            value = int(context[0])
+            pools["rounds"][value] += 1
+            pools["peak"][value] = max(pools["peak"][value], pools["open"][value])
+            pools["open"][value] += 1
+            pools["instances"][value] += forecaster.instances - before
+        if point:
+            vector[:point] = decision.action
+        reward = float(outcome(params, memory, k0, k1, t, action, vector))
+        told = (reward,) if law.depends_on_reward else ()
+        looks = law.depends_on_action or law.depends_on_reward
+        delay = int(delay_of(law_params, k0, k1, t, action if looks else 0, *told))
         if delay < 0:
             raise InvalidArgument(f"{law!r} gave a delay below 0, {where}")
-        if not ((vector >= 0.0) & (vector <= game.largest)).all():
-            raise InvalidFeedback(f"{game!r} gave feedback outside [0, {game.largest:g}], {vector.tolist()}, {where}")
+        if not ((vector[:size] >= smallest) & (vector[:size] <= largest)).all():
+            raise InvalidFeedback(
+                f"{game!r} gave feedback outside {limits(setting)}, {vector[:size].tolist()}, {where}"
+            )
         if setting.record:
-            tables.actions[replication, t - 1] = decision.action
+            (tables.points if point else tables.actions)[replication, t - 1] = decision.action
             tables.delays[replication, t - 1] = delay
             tables.probabilities[replication, t - 1] = decision.probability
         wait = min(delay, setting.expiry)
         if wait < NEVER:
-            feedback = None if delay > setting.expiry else _told(setting, decision.action, vector)
-            due[t + wait].append((decision.ticket, cell, feedback))
+            expires = delay > setting.expiry
+            feedback = setting.default if expires else _told(setting, action, vector[:size])
+            due[t + wait].append((decision.ticket, cell, feedback, expires))
             if t + wait <= rounds:
                 counts["due_count"] += 1
                 counts["due_sum"] += t
-        for ticket, cell, feedback in due.pop(t, []):
+        for ticket, cell, feedback, expired in due.pop(t, []):
             counts["came_count"] += 1
             counts["came_sum"] += ticket
+            if values:
+                pools["open"][cell[0][1] - 1] -= 1
             if feedback is None:
                 forecaster.cancel(ticket)
                 cancelled[cell] += 1
             else:
-                before = forecaster.dropped
+                gone = forecaster.dropped
                 forecaster.update(ticket, feedback)
-                (dropped if forecaster.dropped > before else observed)[cell] += 1
+                lost = forecaster.dropped > gone
+                (dropped if lost else observed)[cell] += 1
+                counts["defaulted"] += expired and not lost
         if t == setting.checkpoints[checkpoint]:
             tables.regret[replication, checkpoint] = regret(params, memory)
             checkpoint += 1
@@ -87,11 +108,14 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         row[name] = counts_of.ravel()
     summary = tables.summary[replication]
     summary["peak"], summary["outstanding"] = forecaster.peak, forecaster.outstanding
-    summary["instances"] = forecaster.instances if isinstance(forecaster, BOLD) else 1
-    if isinstance(forecaster, QPMD):
-        summary["steps"] = forecaster.steps
-        asked = np.reshape(forecaster.asked, (-1, game.actions))
+    summary["instances"] = forecaster.instances
+    room = forecaster._room
+    if room.asked is not None:
+        summary["steps"] = sum(room.asked)
+        asked = np.reshape(room.asked, (-1, game.actions))
         row["base"] = np.concatenate([asked.sum(axis=0), *(asked if values else ())])
+    for name, numbers in pools.items():
+        tables.pools[replication][name] = numbers
     for name, value in counts.items():
         summary[name] = value
 

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.engine.certificate import certify
+from belated.engine.certificate import certify, counts_of
 from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
-from belated.engine.theorem import theorem
 from belated.engine.threads import run_compiled, run_plain
 from belated.engine.workspace import Setting, Tables
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
+from belated.forecasters.instance import parts_of
 from belated.protocols import NEVER, Delays, Game, Learner
+from belated.theory.covering import covering
 
 #: Checkpoints of a run, spread evenly on a log scale.
 CHECKPOINTS = 60
@@ -38,6 +39,7 @@ def play(
     progress: bool | Callable[[int, int], Any] | None = None,
     expiry: int | None = None,
     engine: str = "auto",
+    default: float | None = None,
 ) -> Result:
     """Let a forecaster play a game under delays, many times, and account for it.
 
@@ -49,6 +51,7 @@ def play(
     * `record`: keep actions, delays and probabilities of every round.
     * `progress`: None shows a bar in a terminal when it takes long; True, False, or a function of (done, total).
     * `expiry`: a ticket whose feedback has not come `expiry` rounds later is cancelled.
+    * `default`: what is learned at expiry, instead: a reward. It biases what is learned, and no theorem covers it.
     * `engine`: "compiled", "python", or "auto": compiled for learners that are specs.
 
     >>> import belated as bl
@@ -69,17 +72,21 @@ def play(
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     check_fit(forecaster, game, delays, rounds)
-    is_spec = isinstance(forecaster.learner, Learner)
-    if engine == "compiled" and not is_spec:
-        raise Unsupported(f"{forecaster!r} cannot be compiled: only learners that are specs have kernels")
+    known = None if default is None else _check_default(default, expiry, forecaster, game)
+    compiled = engine != "python" and _has_kernels(forecaster)
+    if engine == "compiled" and not compiled:
+        why = "only learners that are specs have kernels"
+        if isinstance(forecaster.learner, Learner):
+            why = f"{type(forecaster).__name__} has no kernels"
+        raise Unsupported(f"{forecaster!r} cannot be compiled: {why}")
 
     checkpoints = checkpoints_of(rounds)
-    setting = Setting(forecaster, game, delays, rounds, seed, checkpoints, limit, record)
+    setting = Setting(forecaster, game, delays, rounds, seed, checkpoints, limit, record, known)
     values = getattr(forecaster.learner, "values", 0)
-    tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record, values)
+    tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record, values, game.point_size)
     began = time.perf_counter()
     with Progress(progress, rounds * replications, f"{forecaster!r}") as shown:
-        if is_spec and engine != "python":
+        if compiled:
             run_compiled(setting, tables, threads, shown)
         else:
             run_plain(setting, tables, shown)
@@ -96,6 +103,8 @@ TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")}
 def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
     """The result of a play from the tables that it filled."""
     tally, summary = tables.tally, tables.summary
+    counts = counts_of(setting, tables)
+    actions = tables.points if setting.game.point_size else tables.actions
     return Result(
         setting=setting,
         checkpoints=setting.checkpoints,
@@ -110,14 +119,34 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
         instances=_plain(summary["instances"]),
         steps=_plain(summary["steps"]),
         base_pulls=_plain(tally["base"]),
+        total=_plain(summary["total"]),
+        defaulted=_plain(summary["defaulted"]),
         groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
-        certificate=certify(setting, tables),
-        theorem=theorem(setting, tables),
+        pools={name: _plain(tables.pools[name]) for name in tables.pools.dtype.names},
+        certificate=certify(setting, counts),
+        theorem=covering(setting.forecaster, setting.game, setting.delays, counts, setting.default is not None),
         seconds=seconds,
-        actions=tables.actions if setting.record else None,
+        actions=actions if setting.record else None,
         delays=tables.delays if setting.record else None,
         probabilities=tables.probabilities if setting.record else None,
     )
+
+
+#: Counts with one number a replication.
+SUMMARISED = ("peak", "outstanding", "instances", "steps", "total", "defaulted")
+
+
+def _has_kernels(forecaster: Forecaster) -> bool:
+    learner = forecaster.learner
+    return isinstance(learner, Learner) and forecaster.kernels(parts_of(learner)) is not None
+
+
+def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game) -> float:
+    if expiry is None:
+        raise InvalidArgument(f"default is what is learned at expiry, which is not given: default={default!r}")
+    if game.feedback != "bandit":
+        raise Unsupported(f"default is one reward, {game!r} gives {game.feedback} feedback")
+    return require.real("default", default, low=float(game.smallest), high=float(game.largest))
 
 
 def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
@@ -134,7 +163,20 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
     """Refuse what cannot be played together, before anything starts."""
     game.check_playable()
     learner = forecaster.learner
+    if game.reactive and not forecaster.plays_reactive:
+        raise Unsupported(
+            f"{forecaster!r} cannot play {game!r}, whose course depends on what was played before: use Direct"
+        )
+    if game.point_size != (learner.point_size if isinstance(learner, Learner) else 0):
+        raise InvalidArgument(_points(forecaster, game))
     if isinstance(learner, Learner):
+        if learner.feedback not in ("symbol", "any") and not (
+            learner.smallest <= game.smallest and game.largest <= learner.largest
+        ):
+            raise InvalidArgument(
+                f"{learner!r} takes feedback in [{learner.smallest:g}, {learner.largest:g}], {game!r} gives "
+                f"[{game.smallest:g}, {game.largest:g}]"
+            )
         if learner.feedback not in (game.feedback, "any"):
             raise InvalidArgument(
                 f"{learner!r} learns from {learner.feedback} feedback, {game!r} gives {game.feedback} feedback"
@@ -165,6 +207,13 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         if longest is not None and longest < rounds:
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
+
+
+def _points(forecaster: Forecaster, game: Game) -> str:
+    """What is wrong where actions are points on one side only, or of another size."""
+    mine = getattr(forecaster.learner, "point_size", 0)
+    said = [f"points of {size} numbers" if size else "one of its actions" for size in (mine, game.point_size)]
+    return f"{forecaster!r} plays {said[0]}, {game!r} takes {said[1]}"
 
 
 def _check_same(learner: Any, game: Any) -> None:

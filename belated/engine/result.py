@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.bounds import is_vacuous
 from belated.engine.certificate import Certificate
-from belated.engine.theorem import Theorem, error_of
-from belated.engine.verdict import LEVEL, Verdict, judge
 from belated.engine.workspace import Setting
 from belated.protocols import Floats
+from belated.theory.bounds import is_vacuous
+from belated.theory.theorems import Theorem, error_of
+from belated.theory.verdicts import LEVEL, Verdict, judge
 
 if TYPE_CHECKING:
     import polars
@@ -45,13 +45,19 @@ class Result:
     instances: Integers  #: M, (replications,)
     steps: Integers  #: n' of QPM-D (0 for others), (replications,)
     base_pulls: Integers  #: T'_i of QPM-D (0 for others), (replications, actions)
+    total: Integers  #: the sum of G_1..G_n, (replications,)
+    defaulted: Integers  #: defaults that were learned for feedback that had not come, (replications,)
     #: With side information of a few values: pulls, observed, cancelled, dropped, peaks and base_pulls for each of
     #: them, (replications, values, actions).
     groups: dict[str, Integers]
+    #: Likewise for each value rounds (n_c), peak (G*_c: when one of its own rounds predicted), open and instances
+    #: (M_c), (replications, values).
+    pools: dict[str, Integers]
     certificate: Certificate
     theorem: Theorem | str
     seconds: float
-    actions: NDArray[np.int32] | None = None  #: with record=True: (replications, rounds), from 0
+    #: With record=True: (replications, rounds), from 0; (replications, rounds, numbers) where actions are points.
+    actions: NDArray[Any] | None = None
     delays: Integers | None = None
     probabilities: Floats | None = None  #: of the decisions; under QPM-D not propensities (a held action is certain)
 

@@ -13,7 +13,7 @@ import numpy as np
 from belated.engine import loop, mailbox
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
-from belated.forecasters.instance import supply
+from belated.forecasters.instance import parts_of, supply
 from belated.kernels import pointers, states
 from belated.kernels.compile import COMPILED, pointer
 from belated.kernels.random import seed_words
@@ -36,15 +36,24 @@ class Tables:
     whole: Any  # the tallies of all actions, then those of each value of the side information
     tally: Any
     groups: Any  # (replications, values, actions)
+    pools: Any  # (replications, values)
     summary: Any
     regret: Any
     actions: Any
+    points: Any  # (replications, rounds, numbers), where actions are points
     delays: Any
     probabilities: Any
 
     @classmethod
     def make(
-        cls, replications: int, actions: int, checkpoints: int, rounds: int, record: bool, values: int = 0
+        cls,
+        replications: int,
+        actions: int,
+        checkpoints: int,
+        rounds: int,
+        record: bool,
+        values: int = 0,
+        point_size: int = 0,
     ) -> Tables:
         kept = (replications, rounds) if record else (0, 0)
         width = actions * (values + 1)
@@ -53,9 +62,11 @@ class Tables:
             whole=whole,
             tally=whole[:, :actions],
             groups=whole[:, actions:].reshape(replications, values, actions),
+            pools=states.records(loop.POOL, replications * values).reshape(replications, values),
             summary=states.records(loop.SUMMARY, replications),
             regret=np.zeros((replications, checkpoints)),
-            actions=np.zeros(kept, np.int32),
+            actions=np.zeros(kept if not point_size else (0, 0), np.int32),
+            points=np.zeros((*kept, point_size)),
             delays=np.zeros(kept, np.int64),
             probabilities=np.zeros(kept),
         )
@@ -73,6 +84,13 @@ class Setting:
     checkpoints: Any
     expiry: int = NEVER
     record: bool = False
+    default: float | None = None
+
+    @property
+    def feedback_range(self) -> tuple[float, float]:
+        """Between which finite numbers feedback must lie."""
+        most = float(np.finfo(np.float64).max)
+        return max(float(self.game.smallest), -most), min(float(self.game.largest), most)
 
 
 class Workspace:
@@ -83,20 +101,22 @@ class Workspace:
         assert isinstance(learner, Learner)
         self._setting = setting
         self._tables = tables
-        width = setting.game.actions if setting.game.feedback == "full" else 1
-        informs = setting.game.context_size > 0
-        self._loop = loop.make_loop(*states.kernels(learner), type(setting.forecaster), informs, learner.values)
+        rule, game, law = setting.forecaster, setting.game, setting.delays
+        width, memo = game.feedback_size, learner.memo
+        self._loop = loop_of(rule, game)
         self._desk = states.records(loop.DESK, 1)
         self._desk["actions"] = learner.actions
-        self._pool = states.records(states.state_dtype(learner), ROOM if setting.forecaster.grows else 1)
-        self._marks = np.zeros(max((2 * learner.actions + 2) * max(1, learner.values), ROOM), np.int64)
-        room = _room(setting, mailbox.entry_dtype(width).itemsize)
-        self._slab = mailbox.make_slab(room, width)
+        instances = ROOM if rule.grows else rule.seats
+        self._pool = states.records(states.state_dtype(learner), instances)
+        self._marks = np.zeros(max(rule.marks(instances), 1), np.int64)
+        room = _room(setting, mailbox.entry_dtype(width, memo).itemsize)
+        self._slab = mailbox.make_slab(room, width, memo)
         self._wheel = mailbox.make_wheel(room)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
-        game, law = setting.game, setting.delays
+        by_action = law.depends_on_action or law.depends_on_reward
+        default = (float(setting.default or 0.0), setting.default is not None)
         seed = seed_words(setting.seed)
-        self._fixed_head = (setting.rounds, setting.expiry, law.depends_on_action, *seed, float(game.largest))
+        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range)
         self._game = (
             pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
             pointer(game.regret, pointers.REGRET_SIGNATURE),
@@ -106,11 +126,12 @@ class Workspace:
             pointer(game.event, pointers.EVENT_SIGNATURE) if game.announces else 0,
             pointer(pointers.observer(game.observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
         )
-        self._law = (pointer(pointers.law_filler(law.kernel), pointers.LAW_SIGNATURE), law.params())
-        self._learner = (states.params(learner), states.blank(learner))
+        fill = pointers.law_filler(law.kernel, law.depends_on_reward)
+        self._law = (pointer(fill, pointers.LAW_SIGNATURE), law.params())
+        self._learner = (states.as_record(rule.params()), states.params(learner), states.blank(learner))
         self._asked: tuple[Any, int] = ((), 0)
         self._contexts = np.zeros((room, game.context_size))
-        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(width), np.zeros(game.context_size))
+        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(max(width, game.point_size)), np.zeros(game.context_size))
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
         """Play replications first..last-1. `tick(rounds)` is told of progress; when it says False, stop."""
@@ -145,6 +166,7 @@ class Workspace:
                 *self._fixed_head,
                 self._desk,
                 tables.whole,
+                tables.pools,
                 tables.summary,
                 tables.regret,
                 setting.checkpoints,
@@ -158,6 +180,7 @@ class Workspace:
                 self._contexts,
                 *self._buffers,
                 tables.actions,
+                tables.points,
                 tables.delays,
                 tables.probabilities,
                 setting.record,
@@ -171,14 +194,14 @@ class Workspace:
         self._asked = (asking, self._asked[1] + 1 if self._asked[0] == asking else 1)
         learner = self._setting.forecaster.learner
         assert isinstance(learner, Learner)
-        supply(learner, self._learner[0], state, self._asked[1])
+        supply(learner, self._learner[1], state, self._asked[1])
 
     def _grow_pool(self) -> None:
         larger = states.records(self._pool.dtype, 2 * len(self._pool))
         larger[: len(self._pool)] = self._pool
         self._pool = larger
-        # One word of marks serves many instances; a word each is more than enough.
-        self._marks = np.concatenate([self._marks, np.zeros(max(0, len(larger) - len(self._marks)), np.int64)])
+        missing = self._setting.forecaster.marks(len(larger)) - len(self._marks)
+        self._marks = np.concatenate([self._marks, np.zeros(max(0, missing), np.int64)])
 
     def _refuse(self, reason: int, desk: Any) -> None:
         setting = self._setting
@@ -187,8 +210,7 @@ class Workspace:
             raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
         if reason == loop.BAD_FEEDBACK:
             given = self._buffers[1].tolist()
-            limits = f"[0, {setting.game.largest:g}]"
-            raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits}, {given}, {where}")
+            raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits(setting)}, {given}, {where}")
         action, top = int(desk["action"]), setting.game.actions - 1
         if reason == loop.BAD_EVENT:
             raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
@@ -196,6 +218,30 @@ class Workspace:
             raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
         chance = float(desk["probability"])
         raise BadPrediction(f"{setting.forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
+
+
+def limits(setting: Setting) -> str:
+    """The range of feedback as messages show it."""
+    return f"[{setting.game.smallest:g}, {setting.game.largest:g}]"
+
+
+_loops: dict[Any, Any] = {}
+
+
+def loop_of(rule: Forecaster, game: Game) -> Any:
+    """The loop of a forecaster on games like this; the same object for the same rule, parameters and kernels."""
+    learner = rule.learner
+    assert isinstance(learner, Learner)
+    parts = parts_of(learner)
+    shape = loop.Shape(
+        rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size, parts.in_order
+    )
+    key = (type(rule), tuple(rule.parameters().items()), parts, shape)
+    if key not in _loops:
+        kernels = rule.kernels(parts)
+        assert kernels is not None
+        _loops[key] = loop.make_loop(kernels, shape)
+    return _loops[key]
 
 
 def _room(setting: Setting, size: int) -> int:

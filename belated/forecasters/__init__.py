@@ -3,6 +3,8 @@
 from belated.forecasters.base import Forecaster
 from belated.forecasters.bold import BOLD
 from belated.forecasters.direct import Direct
+from belated.forecasters.paced import Paced
 from belated.forecasters.qpmd import QPMD
+from belated.forecasters.sdb import SDB
 
-__all__ = ["BOLD", "QPMD", "Direct", "Forecaster"]
+__all__ = ["BOLD", "QPMD", "SDB", "Direct", "Forecaster", "Paced"]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from belated.forecasters.base import Forecaster, Kernels
-from belated.forecasters.instance import make_ask, make_replace, make_tell
+from belated import require
+from belated.errors import Unsupported
+from belated.forecasters.base import Forecaster
+from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
-from belated.protocols import Decision
+from belated.kernels.values import value_of
+from belated.theory.theorems import BoldTheorem, PoolsTheorem
+
+if TYPE_CHECKING:
+    from belated.theory.case import Case, Counts
+    from belated.theory.theorems import Theorem
 
 
 class BOLD(Forecaster):
@@ -18,6 +24,10 @@ class BOLD(Forecaster):
 
     Hands out the lowest-numbered free instance, so M_t = G*_t + 1 always. For a learner with regret bound f, any
     adversary, and delays that do not depend on actions: E R_n <= E[(G*_n + 1) f(n / (G*_n + 1))].
+
+    With `pools="value"` there is a pool for each value of the side information of `PerContext`: a decision waits for
+    feedback of its own value only, M_c = G*_c + 1, and the bound is the sum over values with their own n_c and G*_c.
+    Instances are numbered in the order in which they are made, over all pools.
 
     Joulani, Gyorgy, Szepesvari, *Online Learning under Delayed Feedback*, ICML 2013, algorithm 1 and theorem 1.
 
@@ -29,48 +39,90 @@ class BOLD(Forecaster):
     (3, 2, 2)
     """
 
+    pools: Literal["one", "value"] = "one"
+
     guarantee = "E[(G* + 1) f(n / (G* + 1))] over a learner with bound f; delays that ignore the action"
     grows = True
+    propensity = True
+    chooses_among = True
+    replaces = True
+    wants = (
+        "BOLD's theorem wants delays that depend neither on the action nor on the outcome: look at the typical delay "
+        "of each action."
+    )
 
-    def __init__(self, learner: Any, *, seed: int | None = None) -> None:
-        self._free = [0]
-        super().__init__(learner, seed=seed)
+    @property
+    def seats(self) -> int:  # type: ignore[override]
+        return 0 if self.by_value else 1
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        if self._free:
-            action, probability = self._ask(self._free[0], context)
-            return heapq.heappop(self._free), action, probability
-        instance = self.instances
-        self._new_instance()
-        try:
-            action, probability = self._ask(instance, context)
-        except Exception:
-            self._instances.pop()
-            raise
-        return instance, action, probability
+    @property
+    def by_value(self) -> bool:
+        """Whether each value of the side information has a pool of its own."""
+        return self.pools == "value"
 
-    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
-        self._instances[instance].update(context, made.action, made.probability, feedback)
-        heapq.heappush(self._free, instance)
+    def check(self, learner: Any) -> None:
+        require.one_of("pools", self.pools, ("one", "value"))
+        if self.by_value and not getattr(self._spec, "values", 0):
+            raise Unsupported(
+                f"BOLD with a pool for each value plays PerContext(learner, contexts), got {self._called()}: there "
+                "are no values to tell apart"
+            )
 
-    def _release(self, instance: int) -> None:
-        heapq.heappush(self._free, instance)
+    def choose(self, room: Room, context: Any) -> tuple[Seat, Any, float]:
+        seat = room.lowest_free(self.pool(context))
+        return seat, *seat.ask(context)
 
-    def _restore(self, arrays: dict[str, Any]) -> None:
-        super()._restore(arrays)
-        busy = {instance for _, _, instance, _ in self._pending.values()}
-        self._free = [i for i in range(self.instances) if i not in busy]
+    def pool(self, context: Any) -> int:
+        return int(context[0]) if self.by_value else 0
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
-        ask, tell = make_ask(predict), make_tell(update)
+    def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
+        room.seat(letter.seat).tell(letter.context, letter.action, letter.probability, feedback)
+        room.free(letter.seat)
 
-        def begin(desk, marks):
+    def release(self, room: Room, letter: Letter) -> None:
+        room.seat(letter.seat).lost(letter)
+        room.free(letter.seat)
+
+    def identities(self, counts: Counts) -> dict[str, Any]:
+        if not self.by_value:
+            return {"M = G* + 1": counts.summary["instances"] == counts.summary["peak"] + 1}
+        met = counts.pools["rounds"] > 0
+        wanted = np.where(met, counts.pools["peak"] + 1, 0)
+        return {
+            "M_c = G*_c + 1 for each value": (counts.pools["instances"] == wanted).all(axis=1),
+            "M = sum of M_c": counts.summary["instances"] == counts.pools["instances"].sum(axis=1),
+        }
+
+    def theorem(self, case: Case) -> Theorem | str:
+        if case.by_action:
+            return "the delays depend on the action, which BOLD's theorem excludes"
+        if case.by_reward:
+            return "the delays depend on the reward, which BOLD's theorem excludes"
+        learner = case.learner
+        if learner.bound(1.0) is None and (
+            case.means is None or learner.stochastic_bound(1.0, case.means) is None or self.by_value
+        ):
+            wanted = "of the form needed" if case.means is not None else "against an adversary"
+            return f"{type(learner).__name__} has no known bound {wanted}"
+        if not self.by_value:
+            return BoldTheorem(learner, case.peak, case.means, scale=case.scale)
+        if case.pool_rounds is None or case.pool_peaks is None:
+            return "nobody counted the decisions of each value of the side information"
+        return PoolsTheorem(learner, case.pool_rounds, case.pool_peaks, case.n, scale=case.scale)
+
+    def kernels(self, parts: Parts) -> Kernels:
+        ask, tell, lost = parts.ask, parts.tell, parts.lost
+        pools = parts.values if self.by_value else 1
+
+        def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
             for i in range(len(marks)):
                 marks[i] = 0
-            give_back(desk, marks, 0)
+            if pools > 1:
+                desk.instances = 0
+            else:
+                give_back(desk, marks, 0)
 
-        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+        def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
             if desk.outstanding == desk.instances:
                 instance = desk.instances
                 pool[instance] = blank[0]
@@ -80,23 +132,67 @@ class BOLD(Forecaster):
             desk.instance = instance
             return ask(params, pool[instance], context, instance, k0, k1)
 
-        def deliver(desk, params, pool, marks, slab, context, entry):
+        def choose_by_value(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
+            value = value_of(context, pools)
+            if marks[2 * value] == 0:
+                instance = desk.instances
+                pool[instance] = blank[0]
+                desk.instances += 1
+            else:
+                instance = take_lowest_of(marks, pools, value)
+            desk.instance = instance
+            return ask(params, pool[instance], context, instance, k0, k1)
+
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
             letter = slab[entry]
             state = pool[letter.instance]
             number = state.predictions
             tell(params, state, context, number, letter.action, letter.probability, letter.feedback)
-            give_back(desk, marks, letter.instance)
+            if pools > 1:
+                give_back_to(marks, pools, value_of(context, pools), letter.instance)
+            else:
+                give_back(desk, marks, letter.instance)
             return False
 
-        def release(desk, marks, instance):
-            give_back(desk, marks, instance)
+        def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
+            letter = slab[entry]
+            state = pool[letter.instance]
+            lost(params, state, context, state.predictions, letter, action)
+            if pools > 1:
+                give_back_to(marks, pools, value_of(context, pools), letter.instance)
+            else:
+                give_back(desk, marks, letter.instance)
+            return False
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(replace))
+        def back(desk, marks):
+            if pools > 1:
+                give_back_to(marks, pools, desk.value, desk.instance)
+            else:
+                give_back(desk, marks, desk.instance)
+
+        return Kernels(
+            kernel(begin),
+            kernel(choose_by_value if pools > 1 else choose),
+            kernel(deliver),
+            kernel(release),
+            kernel(back),
+            parts.replace,
+        )
+
+    def marks(self, instances: int) -> int:
+        pools = self.learner.values if self.by_value else 1
+        return pools * (3 + (instances >> SHIFT))
 
 
 #: Instances that a word of marks stands for.
 SHIFT = 5
 WORD = 1 << SHIFT
+
+
+@kernel
+def lowest_bit(word):
+    """Which bit of a word is the lowest that is set: the exponent of a float that is a power of two says it."""
+    return (np.float64(word & -word).view(np.int64) >> 52) - 1023
 
 
 @kernel
@@ -106,10 +202,8 @@ def take_lowest(desk, marks):
     while marks[word] == 0:
         word += 1
     desk.hint = word
-    lowest = marks[word] & -marks[word]
-    marks[word] ^= lowest
-    # The exponent of a float that is a power of two says which bit it was.
-    bit = (np.float64(lowest).view(np.int64) >> 52) - 1023
+    bit = lowest_bit(marks[word])
+    marks[word] &= marks[word] - 1
     return (word << SHIFT) + bit
 
 
@@ -119,3 +213,29 @@ def give_back(desk, marks, instance):
     word = instance >> SHIFT
     marks[word] |= np.int64(1) << np.int64(instance & (WORD - 1))
     desk.hint = min(desk.hint, word)
+
+
+# With several pools: of each how many are free, and a word below which none is; then the words of all pools in turn.
+
+
+@kernel
+def take_lowest_of(marks, pools, pool):
+    """The lowest free instance of a pool, now busy."""
+    word = marks[2 * pool + 1]
+    while marks[(2 + word) * pools + pool] == 0:
+        word += 1
+    at = (2 + word) * pools + pool
+    bit = lowest_bit(marks[at])
+    marks[at] &= marks[at] - 1
+    marks[2 * pool] -= 1
+    marks[2 * pool + 1] = word
+    return (word << SHIFT) + bit
+
+
+@kernel
+def give_back_to(marks, pools, pool, instance):
+    """The instance of a pool is free again."""
+    word = instance >> SHIFT
+    marks[(2 + word) * pools + pool] |= np.int64(1) << np.int64(instance & (WORD - 1))
+    marks[2 * pool] += 1
+    marks[2 * pool + 1] = min(marks[2 * pool + 1], word)

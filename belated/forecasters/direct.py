@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import Forecaster, Kernels
-from belated.forecasters.instance import make_ask, make_replace, make_tell
+from belated.forecasters.base import Forecaster
+from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
-from belated.protocols import Decision
+from belated.theory.theorems import DirectTheorem, TotalTheorem
+
+if TYPE_CHECKING:
+    from belated.theory.case import Case
+    from belated.theory.theorems import Theorem
 
 
 class Direct(Forecaster):
     """One instance that predicts every round and is updated whenever feedback comes (the paper's white box).
 
-    Right for learners whose update tolerates delay. An update gets the context, the probability and the number of
-    the prediction that it answers. `DelayedUCB1` and `DelayedKLUCB` are this over UCB1 and KLUCB, with the theorems
-    of the paper's section 4; over other learners it is a heuristic.
+    Right for learners whose update tolerates delay. An update gets the context, the probability, the memo and the
+    number of the prediction that it answers. `DelayedUCB1` and `DelayedKLUCB` are this over UCB1 and KLUCB, with the
+    theorems of the paper's section 4; over other learners it is a heuristic, unless they state a bound under delay.
+
+    A learner that says `in_order` is told in the order of its predictions: what comes too early is held back.
 
     >>> import belated as bl
     >>> f = bl.Direct(bl.UCB1(actions=2))
@@ -27,41 +35,154 @@ class Direct(Forecaster):
     """
 
     guarantee = "with ucb1: sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i; with klucb explicit; i.i.d. rewards"
+    propensity = True
+    chooses_among = True
+    plays_reactive = True
+    excludes = ("reward",)
+    wants = (
+        "Direct's theorems allow delays that depend on the action, but not on the reward, and whether they do cannot "
+        "be known while feedback is out: look for an action with many decisions and few rewards, or a mean that drifts "
+        "as its feedback comes in."
+    )
 
-    def _check_learner(self, learner: Any) -> None:
-        if not getattr(learner, "tolerates_delay", True):
-            raise Unsupported(
-                f"Direct cannot play {self._called()}: its update needs what it keeps for its last prediction only; "
-                "use BOLD"
-            )
+    def check(self, learner: Any) -> None:
+        check_told_late("Direct", self._called(), learner)
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        action, probability = self._ask(0, context)
-        return 0, action, probability
+    @property
+    def replaces(self) -> bool:  # type: ignore[override]
+        """Not if it holds feedback back: that might tell of an action that was replaced since."""
+        return not self.in_order
 
-    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
-        learner = self._instances[0]
-        if self._spec is None:
-            learner.update(context, made.action, made.probability, feedback)
+    @property
+    def in_order(self) -> bool:
+        """Whether feedback is held back until that of all earlier predictions is in."""
+        return bool(getattr(self.learner, "in_order", False))
+
+    def layout(self) -> np.dtype[Any] | None:
+        return np.dtype([("told", "i8")]) if self.in_order else None
+
+    def choose(self, room: Room, context: Any) -> tuple[Seat, Any, float]:
+        seat = room.seat()
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
+        if self.in_order:
+            self._line_up(room, letter, feedback)
         else:
-            learner.answer(number, context, made.action, made.probability, feedback)
+            room.seat().answer(letter, feedback)
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
-        ask, tell = make_ask(predict), make_tell(update)
+    def release(self, room: Room, letter: Letter) -> None:
+        room.seat().lost(letter)
+        if self.in_order:
+            self._line_up(room, letter, None)
 
-        def begin(desk, marks):
+    def _line_up(self, room: Room, letter: Letter, feedback: Any) -> None:
+        """Tell all whose turn has come; None stands for a prediction that has no feedback. A queue for each number."""
+        room.push(letter.number, letter, feedback)
+        while True:
+            due = room.pop(int(room.notes["told"]) + 1)
+            if due is None:
+                return
+            room.notes["told"] += 1
+            if due[1] is not None:
+                room.seat().answer(*due)
+
+    def marks(self, instances: int) -> int:
+        return 2 if self.in_order else 0
+
+    def theorem(self, case: Case) -> Theorem | str:
+        learner, name = case.learner, type(case.learner).__name__
+        if case.by_reward:
+            return "the delays depend on the reward, which the theorems about Direct exclude"
+        total = case.total
+        known = None if total is None else learner.bound_under_delay(case.n, float(total.mean()))
+        if known is not None and total is not None and not case.by_action:
+            return TotalTheorem(learner, total, scale=case.scale)
+        if case.means is None:
+            if known is not None:
+                return f"the delays depend on the action, which the bound of {name} under delay excludes"
+            return "Direct has a bound for i.i.d. rewards only"
+        peak = None if case.by_action else float(case.peak.mean())
+        said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), peak)
+        if isinstance(said, str):
+            return said
+        return DirectTheorem(learner, case.means, case.peaks, peak, scale=case.scale)
+
+    def kernels(self, parts: Parts) -> Kernels:
+        ask, answer, lost = parts.ask, parts.answer, parts.lost
+
+        def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
             pass
 
-        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+        def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
             return ask(params, pool[0], context, 0, k0, k1)
 
-        def deliver(desk, params, pool, marks, slab, context, entry):
-            letter = slab[entry]
-            tell(params, pool[0], context, letter.round, letter.action, letter.probability, letter.feedback)
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
+            answer(params, pool[0], context, slab[entry])
             return False
 
-        def release(desk, marks, instance):
+        def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
+            letter = slab[entry]
+            lost(params, pool[0], context, letter.round, letter, action)
+            return False
+
+        def back(desk, marks):
             pass
 
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), make_replace(replace))
+        simple = Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), kernel(back), parts.replace)
+        return lined_up(simple, parts) if parts.in_order else simple
+
+
+def lined_up(simple: Kernels, parts: Parts) -> Kernels:
+    """The kernels of Direct for a learner that is told in order.
+
+    marks[0]: up to which round it was told; marks[1]: the first of the entries that wait, which are linked in the order
+    of their rounds, -1 if there is none.
+    """
+    answer, lost = parts.answer, parts.lost
+
+    def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
+        marks[0] = 0
+        marks[1] = -1
+
+    def line_up(desk, params, pool, marks, slab, contexts, entry):
+        round_ = slab[entry].round
+        behind, following = -1, marks[1]
+        while following >= 0 and slab[following].round < round_:
+            behind, following = following, slab[following].next
+        slab[entry].next = following
+        if behind < 0:
+            marks[1] = entry
+        else:
+            slab[behind].next = entry
+        while marks[1] >= 0 and slab[marks[1]].round == marks[0] + 1:
+            first = marks[1]
+            letter = slab[first]
+            marks[0] += 1
+            marks[1] = letter.next
+            if letter.cancelled == 0:
+                answer(params, pool[0], contexts[first], letter)
+            letter.next = desk.free
+            desk.free = first
+        return True
+
+    wait = kernel(line_up)
+
+    def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
+        return wait(desk, params, pool, marks, slab, contexts, entry)
+
+    def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
+        letter = slab[entry]
+        lost(params, pool[0], context, letter.round, letter, action)
+        letter.cancelled = 1
+        return wait(desk, params, pool, marks, slab, contexts, entry)
+
+    return simple._replace(begin=kernel(begin), deliver=kernel(deliver), release=kernel(release))
+
+
+def check_told_late(name: str, called: str, learner: Any) -> None:
+    """Refuse a learner that cannot be told of any other prediction than its last."""
+    if not getattr(learner, "tolerates_delay", True):
+        raise Unsupported(
+            f"{name} cannot play {called}: its update needs what it keeps for its last prediction only; use BOLD"
+        )

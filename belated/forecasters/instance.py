@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated.errors import BadPrediction, InvalidArgument
+from belated.forecasters.room import Parts
 from belated.kernels import states
 from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
@@ -21,25 +22,62 @@ PATIENCE = 1000
 
 
 @cache
-def make_ask(predict: Any) -> Any:
+def make_ask(predict: Any, counts_open: bool = False) -> Any:
     """The kernel that lets a state predict: it counts the prediction and draws by that count."""
 
     def ask(params, state, context, instance, k0, k1):
         state.predictions += 1
         return predict(params, state, context, learner_draw(k0, k1, state.predictions, instance))
 
-    return kernel(ask)
+    def ask_and_count(params, state, context, instance, k0, k1):
+        state.predictions += 1
+        action, probability = predict(params, state, context, learner_draw(k0, k1, state.predictions, instance))
+        if action != NEEDED:
+            state.open += 1
+        return action, probability
+
+    return kernel(ask_and_count if counts_open else ask)
 
 
 @cache
-def make_tell(update: Any) -> Any:
+def make_tell(update: Any, counts_open: bool = False) -> Any:
     """The kernel that hands feedback to a state; `number` says which of its predictions is answered."""
 
     def tell(params, state, context, number, action, probability, feedback):
         state.answering = number
         update(params, state, context, action, probability, feedback)
 
-    return kernel(tell)
+    def tell_and_count(params, state, context, number, action, probability, feedback):
+        state.answering = number
+        state.open -= 1
+        update(params, state, context, action, probability, feedback)
+
+    return kernel(tell_and_count if counts_open else tell)
+
+
+@cache
+def make_lost(lost: Any, counts_open: bool = False) -> Any:
+    """The kernel that says to a state that one of its predictions will have no feedback; None if it need not know."""
+    if lost is None and not counts_open:
+        return None
+
+    def count(params, state, context, number, action, probability):
+        state.answering = number
+        state.open -= 1
+
+    if lost is None:
+        return kernel(count)
+
+    def told(params, state, context, number, action, probability):
+        state.answering = number
+        lost(params, state, context, action, probability)
+
+    def told_and_counted(params, state, context, number, action, probability):
+        state.answering = number
+        state.open -= 1
+        lost(params, state, context, action, probability)
+
+    return kernel(told_and_counted if counts_open else told)
 
 
 @cache
@@ -60,9 +98,52 @@ def make_replace(replace: Any) -> Any:
 
 
 @cache
-def _steps(predict: Any, update: Any, replace: Any) -> tuple[Any, Any, Any]:
+def make_parts(
+    predict: Any, update: Any, replace: Any, lost: Any, memo: int, counts_open: bool, values: int, in_order: bool
+) -> Parts:
+    """A learner's kernels as those of a forecaster call them."""
+    tell, gone = make_tell(update, counts_open), make_lost(lost, counts_open)
+
+    def answer(params, state, context, letter):
+        tell(params, state, context, letter.round, letter.action, letter.probability, letter.feedback)
+
+    def answer_with_memo(params, state, context, letter):
+        for i in range(memo):
+            state.memo[i] = letter.memo[i]
+        tell(params, state, context, letter.round, letter.action, letter.probability, letter.feedback)
+
+    def nothing(params, state, context, number, letter, action):
+        pass
+
+    def lose(params, state, context, number, letter, action):
+        gone(params, state, context, number, action, letter.probability)
+
+    def lose_with_memo(params, state, context, number, letter, action):
+        for i in range(memo):
+            state.memo[i] = letter.memo[i]
+        gone(params, state, context, number, action, letter.probability)
+
+    return Parts(
+        ask=make_ask(predict, counts_open),
+        tell=tell,
+        answer=kernel(answer_with_memo if memo else answer),
+        lost=kernel(nothing if gone is None else lose_with_memo if memo else lose),
+        replace=make_replace(replace),
+        values=values,
+        in_order=in_order,
+    )
+
+
+def parts_of(learner: Learner) -> Parts:
+    """The same from a learner."""
+    kernels = states.kernels(learner)
+    return make_parts(*kernels, learner.memo, learner.counts_open, learner.values, learner.in_order)
+
+
+@cache
+def _steps(predict: Any, update: Any, replace: Any, lost: Any, counts_open: bool) -> tuple[Any, Any, Any, Any]:
     """What Python calls, over pools of one record: single records cost more to hand over."""
-    ask, tell = make_ask(predict), make_tell(update)
+    ask, tell, gone = make_ask(predict, counts_open), make_tell(update, counts_open), make_lost(lost, counts_open)
 
     def ask_at(params, pool, context, instance, k0, k1):
         return ask(params[0], pool[0], context, instance, k0, k1)
@@ -70,17 +151,22 @@ def _steps(predict: Any, update: Any, replace: Any) -> tuple[Any, Any, Any]:
     def tell_at(params, pool, context, number, action, probability, feedback):
         tell(params[0], pool[0], context, number, action, probability, feedback)
 
-    if replace is None:
-        return kernel(ask_at), kernel(tell_at), None
-
     def replace_at(params, pool, action):
         replace(params[0], pool[0], action)
 
-    return kernel(ask_at), kernel(tell_at), kernel(replace_at)
+    def lost_at(params, pool, context, number, action, probability):
+        gone(params[0], pool[0], context, number, action, probability)
+
+    return (
+        kernel(ask_at),
+        kernel(tell_at),
+        None if replace is None else kernel(replace_at),
+        None if gone is None else kernel(lost_at),
+    )
 
 
 @cache
-def _step_among(predict_among: Any) -> Any:
+def _step_among(predict_among: Any, counts_open: bool) -> Any:
     """The same for a choice among some actions."""
 
     def among_at(params, pool, context, allowed, instance, k0, k1):
@@ -89,7 +175,15 @@ def _step_among(predict_among: Any) -> Any:
         draw = learner_draw(k0, k1, state.predictions, instance)
         return predict_among(params[0], state, context, allowed, draw)
 
-    return kernel(among_at)
+    def among_and_count(params, pool, context, allowed, instance, k0, k1):
+        state = pool[0]
+        state.predictions += 1
+        draw = learner_draw(k0, k1, state.predictions, instance)
+        action, probability = predict_among(params[0], state, context, allowed, draw)
+        state.open += 1
+        return action, probability
+
+    return kernel(among_and_count if counts_open else among_at)
 
 
 def supply(learner: Learner, params: Any, state: Any, times: int) -> None:
@@ -122,12 +216,13 @@ class Instance:
         self.tolerates_delay = learner.tolerates_delay
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
-        self._ask, self._tell, self._replace = _steps(*states.kernels(learner))
-        self._among = None if learner.predict_among is None else _step_among(kernel(learner.predict_among))
+        counts = learner.counts_open
+        self._ask, self._tell, self._replace, self._lost = _steps(*states.kernels(learner), counts)
+        self._among = None if learner.predict_among is None else _step_among(kernel(learner.predict_among), counts)
         if plain:
             self._blank, self._params = self._blank.view(states.PlainRecords), self._params.view(states.PlainRecords)
-            self._ask, self._tell, self._replace = (as_plain(step) for step in (self._ask, self._tell, self._replace))
-            self._among = as_plain(self._among)
+            steps = (self._ask, self._tell, self._replace, self._lost, self._among)
+            self._ask, self._tell, self._replace, self._lost, self._among = (as_plain(step) for step in steps)
         self.state = self._blank.copy()
         self._bytes: memoryview = self.state.view(np.ndarray).view(np.uint8).data
         self._key = key
@@ -153,13 +248,14 @@ class Instance:
 
     def _calls(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """What Python calls, with arguments such as it will be given."""
-        size = self.actions if self.learner.feedback == "full" else 1
         given = (self._params, self.state)
         context = np.zeros(self.learner.context_size)
         calls: list[Any] = [
             (self._ask, (*given, context, 0, *self._key)),
-            (self._tell, (*given, context, 1, 0, 1.0, np.zeros(size))),
+            (self._tell, (*given, context, 1, 0, 1.0, np.zeros(self.learner.feedback_size))),
         ]
+        if self._lost is not None:
+            calls.append((self._lost, (*given, context, 1, 0, 1.0)))
         if self._among is not None:
             calls.append((self._among, (*given, context, np.zeros(1, np.int64), 0, *self._key)))
         if self._replace is not None:
@@ -201,9 +297,31 @@ class Instance:
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
         self.answer(self.predictions, context, action, probability, feedback)
 
-    def answer(self, number: int, context: Any, action: int, probability: float, feedback: Any) -> None:
-        """Update with the feedback of its prediction `number`."""
+    def answer(
+        self, number: int, context: Any, action: int, probability: float, feedback: Any, memo: Any = None
+    ) -> None:
+        """Update with the feedback of its prediction `number`, for which it wrote `memo`."""
+        if memo is not None:
+            self.state["memo"][0] = memo
         self._tell(self._params, self.state, self._vector(context), number, action, probability, feedback)
+
+    @property
+    def hears_of_losses(self) -> bool:
+        """Whether a prediction that will have no feedback changes its state."""
+        return self._lost is not None
+
+    def lost(self, number: int, context: Any, action: int, probability: float, memo: Any = None) -> None:
+        """Its prediction `number` will have no feedback; action -1 if the action was replaced since."""
+        if self._lost is None:
+            return
+        if memo is not None:
+            self.state["memo"][0] = memo
+        self._lost(self._params, self.state, self._vector(context), number, action, probability)
+
+    @property
+    def memo(self) -> Any:
+        """What it wrote down for its last prediction; None if it writes nothing."""
+        return self.state["memo"][0].copy() if self.learner.memo else None
 
     def replace(self, action: int) -> None:
         """The action is retired and a new one takes its number; only for learners that have the kernel."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.forecasters.base import MOST, Forecaster, Kernels, check_prediction, shown
-from belated.forecasters.instance import Instance, make_ask, make_replace, make_tell
+from belated.forecasters.base import Forecaster
+from belated.forecasters.process import MOST, shown
+from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
 from belated.kernels.values import value_of
-from belated.protocols import Decision
+from belated.theory.theorems import QpmdTheorem
+
+if TYPE_CHECKING:
+    from belated.theory.case import Case, Counts
+    from belated.theory.theorems import Theorem
 
 
 class QPMD(Forecaster):
@@ -40,15 +44,14 @@ class QPMD(Forecaster):
     """
 
     guarantee = "R_base(n) + sum_i gap_i E G*_i, i.i.d. rewards"
-    actions: int
-
-    def __init__(self, learner: Any, *, seed: int | None = None) -> None:
-        super().__init__(learner, seed=seed)
-        cells = self._values * self.actions
-        self._queues: list[deque[Any]] = [deque() for _ in range(cells)]
-        self._held: list[tuple[int, float] | None] = [None] * self._values
-        self._steps = 0
-        self._asked = [0] * cells
+    counts_asks = True
+    queues_feedback_only = True
+    excludes = ("reward",)
+    wants = (
+        "QPM-D's theorem allows delays that depend on the action, but not on the reward, and whether they do cannot "
+        "be known while feedback is out: look for an action with many decisions and few rewards, or a mean that drifts "
+        "as its feedback comes in."
+    )
 
     @property
     def _values(self) -> int:
@@ -58,140 +61,162 @@ class QPMD(Forecaster):
     @property
     def steps(self) -> int:
         """n': how often the learner was asked (1 + feedback consumed)."""
-        return self._steps
+        return sum(self._room.asked or ())
 
     @property
     def queued(self) -> list[int]:
         """How much feedback waits in each action's queue; with side information, value after value."""
-        return [len(queue) for queue in self._queues]
+        queues = self._room.queues
+        return [len(queues.get(queue, ())) for queue in range(self.queues())]
 
     @property
     def asked(self) -> list[int]:
         """T'_i: how often the learner asked for each action, pending queries included; likewise."""
-        return list(self._asked)
+        return list(self._room.asked or ())
 
-    def _check_learner(self, learner: Any) -> None:
+    def queues(self) -> int:
+        return self._values * (self.actions or 0)
+
+    def check(self, learner: Any) -> None:
+        name, called = self._title(), self._called()
         if learner.actions is None:
             raise Unsupported(
-                f"QPM-D cannot play {self._called()}: it has no queue for each of endlessly many predictions; "
+                f"{name} cannot play {called}: it has no queue for each of endlessly many predictions; "
                 "use Direct or BOLD"
             )
-        if self._spec is not None and self._spec.context_size and not self._spec.values:
+        if self._spec is None:
+            return
+        if self._spec.point_size:
             raise Unsupported(
-                f"QPM-D cannot play {self._spec!r}: it has no queue for each of endlessly many contexts; "
+                f"{name} cannot play {called}: it has no queue for each of endlessly many points; use Direct or BOLD"
+            )
+        if self._spec.context_size and not self._spec.values:
+            raise Unsupported(
+                f"{name} cannot play {self._spec!r}: it has no queue for each of endlessly many contexts; "
                 "PerContext takes a finite number of them"
             )
 
-    def check_replace(self) -> None:
-        raise Unsupported(
-            f"{self!r} cannot replace an action: it holds one and keeps queues of feedback; use Direct or BOLD"
-        )
+    def _title(self) -> str:
+        return "QPM-D"
 
-    def check_grow(self) -> None:
-        raise Unsupported(
-            f"{self!r} cannot get one more action: it holds one and keeps queues of feedback; use Direct or BOLD"
-        )
+    def _keeps(self) -> str:
+        return "it holds one and keeps queues of feedback"
 
-    def _check_context(self, context: Any) -> Any:
+    def check_context(self, context: Any) -> Any:
         if context is not None and not getattr(self.learner, "values", 0):
             raise Unsupported(
                 f"{self!r} takes no side information, got {shown(context)}: see PerContext, "
                 "which keeps one learner for each value of it"
             )
-        return super()._check_context(context)
+        return super().check_context(context)
 
-    def _value(self, context: Any) -> int:
-        return 0 if context is None else int(context[0])
+    def layout(self) -> np.dtype[Any] | None:
+        """For each value of the side information the action that is held, -1 if none is, and its probability."""
+        return np.dtype([("held", [("action", "<i8"), ("probability", "<f8")], (self._values,))])
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        learner = self._instances[0]
-        state = learner.state.copy() if isinstance(learner, Instance) else None
-        value = self._value(context)
-        first = value * self.actions
-        before = self._held[value], self._steps, list(self._asked)
-        consumed: list[tuple[int, Any]] = []
-        held = self._held[value]
-        try:
-            while held is None or self._queues[first + held[0]]:
-                if held is not None:
-                    queue = self._queues[first + held[0]]
-                    learner.update(context, *held, queue[0])
-                    consumed.append((held[0], queue.popleft()))
-                    self._held[value] = None
-                held = self._hold(value, check_prediction(self, learner.predict(context)))
-        except Exception:
-            if state is not None:
-                learner.state[:] = state
-                self._held[value], self._steps, self._asked = before
-                for action, feedback in reversed(consumed):
-                    self._queues[first + action].appendleft(feedback)
-            raise
-        return 0, *held
+    def start(self, notes: Any) -> None:
+        notes["held"]["action"] = -1
+        notes["held"]["probability"] = 1.0
 
-    def _hold(self, value: int, said: tuple[int, float]) -> tuple[int, float]:
-        self._held[value] = said
-        self._steps += 1
-        self._asked[value * self.actions + said[0]] += 1
-        return said
+    def choose(self, room: Room, context: Any) -> tuple[Seat, Any, float]:
+        return room.seat(), *self.query(room, context)
 
-    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
-        self._queues[self._value(context) * self.actions + made.action].append(feedback)
+    def query(self, room: Room, context: Any) -> tuple[int, float]:
+        """The action that the learner asks for, once all feedback that there is for such actions is consumed."""
+        seat, value = room.seat(), self.value(context)
+        held = room.notes["held"]
+        action, probability = int(held["action"][value]), float(held["probability"][value])
+        while True:
+            if action >= 0:
+                queue = value * (self.actions or 0) + action
+                found = room.pop(queue)
+                if found is None:
+                    break
+                self.consume(room, queue)
+                self.feed(seat, context, action, probability, *found)
+            action, probability = seat.ask(context)
+        held["action"][value], held["probability"][value] = action, probability
+        return action, probability
 
-    def _arrays(self) -> dict[str, Any]:
-        waiting = [(cell, vector) for cell, queue in enumerate(self._queues) for vector in queue]
-        width = len(waiting[0][1]) if waiting else 1
-        held = [pair or (-1, 1.0) for pair in self._held]
-        return super()._arrays() | {
-            "held": np.array([*(action for action, _ in held), self._steps, *self._asked], dtype="i8"),
-            "held_probability": np.array([probability for _, probability in held], dtype="f8"),
-            "queue_actions": np.array([cell for cell, _ in waiting], dtype="i8"),
-            "queue_feedback": np.array([vector for _, vector in waiting], dtype="f8").reshape(-1, width),
+    def feed(self, seat: Seat, context: Any, action: int, probability: float, letter: Letter, feedback: Any) -> None:
+        """The base's own pending query is answered, whichever ticket the feedback is of."""
+        seat.tell(context, action, probability, feedback)
+
+    def consume(self, room: Room, queue: int) -> None:
+        """Feedback has left a queue."""
+
+    def value(self, context: Any) -> int:
+        """The value of the side information; 0 where there is none."""
+        return int(context[0]) if getattr(self.learner, "values", 0) else 0
+
+    def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
+        room.push(self.value(letter.context) * (self.actions or 0) + letter.action, letter, feedback)
+
+    def identities(self, counts: Counts) -> dict[str, Any]:
+        # With side information the procedure is repeated for each value of it, and so is the identity.
+        rows, steps = counts.cells, counts.summary["steps"]
+        ahead = rows["pulls"] - rows["base"]
+        # A cancelled prediction is never answered, so it adds to what the base has not seen.
+        within = (ahead >= 0) & (ahead <= rows["peak"] + rows["cancelled"])
+        return {
+            "n' <= n": (steps >= 1) & (steps <= counts.n),
+            "n' = sum of T'_i": steps == counts.tally["base"].sum(axis=1),
+            "0 <= T_i - T'_i <= G*_i (+ cancelled)": within.reshape(len(steps), -1).all(axis=1),
         }
 
-    def _restore(self, arrays: dict[str, Any]) -> None:
-        super()._restore(arrays)
-        numbers = [int(x) for x in arrays["held"]]
-        held, self._steps, self._asked = numbers[: self._values], numbers[self._values], numbers[self._values + 1 :]
-        pairs = zip(held, arrays["held_probability"], strict=True)
-        self._held = [(action, float(probability)) if action >= 0 else None for action, probability in pairs]
-        for cell, vector in zip(arrays["queue_actions"], arrays["queue_feedback"], strict=True):
-            self._queues[int(cell)].append(vector.copy())
+    def theorem(self, case: Case) -> Theorem | str:
+        if case.by_reward:
+            return "the delays depend on the reward, which QPM-D's theorem excludes"
+        if case.means is None:
+            return f"{type(self).__name__} has a bound for i.i.d. rewards only"
+        if not case.has_base:
+            return f"{type(case.learner).__name__} has no known bound without delay"
+        return QpmdTheorem(case.learner, case.means, case.peaks, scale=case.scale)
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
-        ask, tell = make_ask(predict), make_tell(update)
+    def kernels(self, parts: Parts) -> Kernels:
+        values = parts.values
 
-        def begin(desk, marks):
+        def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
             for i in range(len(marks)):
                 marks[i] = -1
 
-        def deliver(desk, params, pool, marks, slab, context, entry):
-            letter = slab[entry]
-            letter.next = -1
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
             block = value_of(context, values) * (2 * desk.actions + 2)
-            first = block + 2 * letter.action + 2
-            if marks[first] < 0:
-                marks[first] = entry
-            else:
-                slab[marks[first + 1]].next = entry
-            marks[first + 1] = entry
+            append(slab, marks, block + 2 * slab[entry].action + 2, entry)
             return True
 
-        def release(desk, marks, instance):
+        def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
+            return False
+
+        def back(desk, marks):
             pass
 
-        return Kernels(
-            kernel(begin), make_choose(ask, tell, values), kernel(deliver), kernel(release), make_replace(None)
-        )
+        nothing = kernel(back)
+        return Kernels(kernel(begin), make_choose(parts), kernel(deliver), kernel(release), nothing, parts.replace)
+
+    def marks(self, instances: int) -> int:
+        return (2 * (self.actions or 0) + 2) * self._values
+
+
+@kernel
+def append(slab, marks, first, entry):
+    """Put an entry at the end of the queue whose first and last are marks[first] and marks[first + 1]."""
+    slab[entry].next = -1
+    if marks[first] < 0:
+        marks[first] = entry
+    else:
+        slab[marks[first + 1]].next = entry
+    marks[first + 1] = entry
 
 
 # One block of marks for each value of the side information: the action held, its probability (the bits of the number),
 # then the first and the last entry of each action's queue, linked in the mailbox. -1: there is none.
 @cache
-def make_choose(ask: Any, tell: Any, values: int, by_ticket: bool = False) -> Any:
+def make_choose(parts: Parts, by_ticket: bool = False) -> Any:
     """The kernel that feeds and asks the base; `by_ticket`: with the ticket's probability, which is the wrong one."""
+    ask, tell, values = parts.ask, parts.tell, parts.values
 
-    def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
+    def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
         state = pool[0]
         value = value_of(context, values)
         block = value * (2 * desk.actions + 2)

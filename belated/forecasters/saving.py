@@ -2,8 +2,8 @@
 
     magic | length of header | header (JSON) | arrays, one behind the other | SHA-256 of all before
 
-The header carries the spec of the learner, its version and the layout of its state: bytes of another version or
-layout are refused by name, not misread.
+The header carries the forecaster with its parameters and its learner, the learner's version and the layout of its
+state: bytes of another version or layout are refused by name, not misread.
 """
 
 from __future__ import annotations
@@ -11,15 +11,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Any
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from belated.errors import InvalidState
+from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
 from belated.protocols import Learner
 
-MAGIC = b"belated\x01"
+if TYPE_CHECKING:
+    from belated.forecasters.base import Forecaster
+    from belated.forecasters.process import Process
+
+MAGIC = b"belated\x02"
+FIRST = b"belated\x01"
 DIGEST = 32
 
 
@@ -53,21 +60,115 @@ def layout_text(learner: Learner) -> str:
     return json.dumps([[name, str(dtype[name]), dtype.fields[name][1]] for name in dtype.names])  # type: ignore
 
 
-def pack(forecaster: str, learner: Learner, stream: tuple[int, int], arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
-    """Write a forecaster; `stream` is its seed and replication, which decide what it draws."""
+def save(forecaster: Forecaster) -> bytes:
+    """Write a forecaster over a spec; its seed and replication decide what it draws."""
+    room, learner = forecaster._room, forecaster.learner
+    arrays = to_arrays(room)
     header = {
-        "forecaster": forecaster,
-        "learner": spec_data(learner),
+        "forecaster": forecaster_data(forecaster),
         "version": learner.version,
         "layout": layout_text(learner),
-        "seed": stream[0],
-        "replication": stream[1],
+        "seed": room.seed,
+        "replication": room.replication,
+        "notes": None if room.notes is None else _dtype_text(room.notes.dtype),
         "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
     }
     text = json.dumps(header).encode()
     body = b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())
     whole = MAGIC + len(text).to_bytes(8, "little") + text + body
     return whole + hashlib.sha256(whole).digest()
+
+
+def forecaster_data(forecaster: Forecaster) -> dict[str, Any]:
+    """A forecaster as plain data: its name, its learner, and those of its parameters that are not as by default."""
+    name = type(forecaster).__name__.lower()
+    usual = {each.name: each.default for each in dataclasses.fields(forecaster)}
+    given = {key: value for key, value in forecaster.parameters().items() if value != usual[key]}
+    return {"name": name, "learner": spec_data(forecaster.learner), **{key: _plain(v) for key, v in given.items()}}
+
+
+def to_arrays(room: Process) -> dict[str, Any]:
+    """Everything that is not in the spec, as arrays by name."""
+    learner = room.spec
+    assert learner is not None
+    opened = list(room.pending.values())
+    waiting = [(queue, *pair) for queue, pairs in sorted(room.queues.items()) for pair in pairs]
+    empty = np.zeros((0, learner.feedback_size))
+    feedback = [np.full(learner.feedback_size, np.nan) if told is None else told for *_, told in waiting]
+    return {
+        "counters": np.array([room.issued, room.peak, room.dropped], dtype="i8"),
+        "stale": np.array([ticket for ticket in room.pending if ticket in room.stale], dtype="i8"),
+        **_letters("open", opened, learner),
+        "states": np.concatenate([empty_states(learner), *(seat.learner.state for seat in room.seats)]),
+        "pools": np.array([seat.pool for seat in room.seats], dtype="i8"),
+        "asked": np.array(room.asked or [], dtype="i8"),
+        "notes": np.frombuffer(b"" if room.notes is None else room.notes.tobytes(), "u1"),
+        "queues": np.array([queue for queue, *_ in waiting], dtype="i8"),
+        **_letters("queued", [letter for _, letter, _ in waiting], learner),
+        "feedback": np.array(feedback or empty, dtype="f8"),
+    }
+
+
+def empty_states(learner: Learner) -> Any:
+    return np.zeros(0, state_dtype(learner))
+
+
+def _letters(name: str, letters: list[Letter], learner: Learner) -> dict[str, Any]:
+    rows = [(each.ticket, each.action, each.seat, each.number) for each in letters]
+    width = learner.context_size
+    contexts = [np.zeros(width) if each.context is None else each.context for each in letters]
+    memos = [np.zeros(learner.memo) if each.memo is None else each.memo for each in letters]
+    return {
+        f"{name}_tickets": np.array(rows, dtype="i8").reshape(-1, 4),
+        f"{name}_probabilities": np.array([each.probability for each in letters], dtype="f8"),
+        f"{name}_contexts": np.array(contexts, dtype="f8").reshape(len(letters), width),
+        f"{name}_memos": np.array(memos, dtype="f8").reshape(len(letters), learner.memo),
+    }
+
+
+def restore(room: Process, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Take back what `to_arrays` gave."""
+    learner = room.spec
+    assert learner is not None
+    if header["notes"] != (None if room.notes is None else _dtype_text(room.notes.dtype)):
+        raise InvalidState(f"the notes of {type(room.rule).__name__} were saved as {header['notes']}")
+    room.issued, room.peak, room.dropped = (int(x) for x in arrays["counters"])
+    room.stale = {int(ticket) for ticket in arrays["stale"]}
+    room.pending = {letter.ticket: letter for letter in _read_letters("open", arrays)}
+    room.seats.clear()
+    room.idle = {}
+    busy = {letter.seat for letter in room.pending.values()}
+    for number, pool in enumerate(arrays["pools"].tolist()):
+        seat = room.make(pool)
+        seat.learner.state[0] = arrays["states"][number]
+        if room.rule.grows and number not in busy:
+            room.idle.setdefault(pool, []).append(number)
+    if room.asked is not None:
+        room.asked = [int(x) for x in arrays["asked"]]
+    if room.notes is not None:
+        room.book[:] = np.frombuffer(arrays["notes"].tobytes(), room.notes.dtype)
+    room.queues = {}
+    waiting = zip(arrays["queues"].tolist(), _read_letters("queued", arrays), arrays["feedback"], strict=True)
+    for queue, letter, told in waiting:
+        known = None if np.isnan(told).any() else told.copy()
+        room.queues.setdefault(queue, deque()).append((letter, known))
+    fits = all(
+        0 <= letter.action < (room.actions or 0) and 0 <= letter.seat < len(room.seats)
+        for letter in room.pending.values()
+    )
+    if not fits or not room.stale <= room.pending.keys():
+        raise InvalidState("the saved tickets do not fit the saved learner")
+
+
+def _read_letters(name: str, arrays: dict[str, Any]) -> list[Letter]:
+    parts = (arrays[f"{name}_{part}"] for part in ("tickets", "probabilities", "contexts", "memos"))
+    letters = []
+    for row, probability, context, memo in zip(*parts, strict=True):
+        ticket, action, seat, number = (int(x) for x in row)
+        known = context.copy() if len(context) else None
+        kept = memo.copy() if len(memo) else None
+        letters.append(Letter(ticket, action, float(probability), known, seat, number, kept))
+    return letters
 
 
 def read_header(data: Any) -> tuple[dict[str, Any], bytes]:
@@ -77,13 +178,15 @@ def read_header(data: Any) -> tuple[dict[str, Any], bytes]:
     data = bytes(data)
     if not data.startswith(MAGIC[:-1]):
         raise InvalidState(f"these bytes are not a saved forecaster: they start with {data[:8]!r}")
-    if len(data) >= len(MAGIC) and not data.startswith(MAGIC):
-        raise InvalidState(f"saved in format {data[len(MAGIC) - 1]}, this version reads format {MAGIC[-1]}")
+    if len(data) >= len(MAGIC) and not data.startswith((MAGIC, FIRST)):
+        raise InvalidState(f"saved in format {data[len(MAGIC) - 1]}, this version reads formats 1 to {MAGIC[-1]}")
     if len(data) < len(MAGIC) + 8 + DIGEST or hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
         raise InvalidState(f"the saved forecaster is damaged: its {len(data)} bytes do not match their digest")
     start = len(MAGIC) + 8
     length = int.from_bytes(data[len(MAGIC) : start], "little")
     header: dict[str, Any] = json.loads(data[start : start + length])
+    if data.startswith(FIRST):
+        header["forecaster"] = {"name": header["forecaster"], "learner": header["learner"]}
     return header, data[start + length : -DIGEST]
 
 
@@ -101,4 +204,50 @@ def unpack(header: dict[str, Any], body: bytes, learner: Learner) -> dict[str, n
         size = dtype.itemsize * int(np.prod(shape))
         arrays[key] = np.frombuffer(body[at : at + size], dtype).reshape(shape)
         at += size
-    return arrays
+    return arrays if "open_tickets" in arrays else _from_first(header, arrays, learner)
+
+
+def _from_first(header: dict[str, Any], old: dict[str, Any], learner: Learner) -> dict[str, Any]:
+    """Arrays of format 1, which knew Direct, BOLD and QPM-D by name."""
+    count, none = len(old["states"]), np.zeros((0, 4), "i8")
+    tickets = old["tickets"]
+    dropped = old["dropped"] if "dropped" in old else np.zeros(1, "i8")  # older still: before actions were replaced
+    arrays = {
+        "counters": np.concatenate([old["counters"], dropped]),
+        "stale": old.get("stale", np.zeros(0, "i8")),
+        "open_tickets": tickets,
+        "open_probabilities": old["probabilities"],
+        "open_contexts": old["contexts"],
+        "open_memos": np.zeros((len(tickets), 0)),
+        "states": old["states"],
+        "pools": np.zeros(count, "i8"),
+        "asked": np.zeros(0, "i8"),
+        "notes": np.zeros(0, "u1"),
+        "queues": np.zeros(0, "i8"),
+        "feedback": np.zeros((0, learner.feedback_size)),
+    }
+    waiting = 0
+    header["notes"] = None
+    if "held" in old:  # the actions that QPM-D held, how often it asked, and for what
+        values = len(old["held_probability"])
+        held = np.zeros(values, [("action", "<i8"), ("probability", "<f8")])
+        held["action"], held["probability"] = old["held"][:values], old["held_probability"]
+        notes = np.dtype([("held", held.dtype, (values,))])
+        waiting = len(old["queue_actions"])
+        header["notes"] = _dtype_text(notes)
+        arrays |= {
+            "asked": old["held"][values + 1 :],
+            "notes": np.frombuffer(held.tobytes(), "u1"),
+            "queues": old["queue_actions"],
+            "feedback": old["queue_feedback"],
+        }
+    return arrays | {
+        "queued_tickets": np.zeros((waiting, 4), "i8") if waiting else none,
+        "queued_probabilities": np.ones(waiting),
+        "queued_contexts": np.zeros((waiting, 0)),
+        "queued_memos": np.zeros((waiting, 0)),
+    }
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    return json.dumps(dtype.descr)

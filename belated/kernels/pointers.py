@@ -26,9 +26,10 @@ REGRET_SIGNATURE = types.float64(VECTOR, VECTOR)
 EVENT_SIGNATURE = types.int64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64)
 #: observe(params, memory, key0, key1, round, context to fill) -> 0
 OBSERVE_SIGNATURE = types.int64(VECTOR, VECTOR, types.uint64, types.uint64, types.int64, VECTOR)
-#: law(params, key0, key1, first round, action, count, delays to fill) -> count
+#: law(params, key0, key1, first round, action, reward, count, delays to fill) -> count
 LAW_SIGNATURE = types.int64(
-    VECTOR, types.uint64, types.uint64, types.int64, types.int64, types.int64, types.CPointer(types.int64)
+    *(VECTOR, types.uint64, types.uint64, types.int64, types.int64, types.float64, types.int64),
+    types.CPointer(types.int64),
 )
 
 
@@ -66,8 +67,8 @@ def _observe(typing_context, address, params, memory, k0, k1, round_, context):
     return _generator(OBSERVE_SIGNATURE, (params, memory, k0, k1, round_, context))
 
 
-def _law(typing_context, address, params, k0, k1, first, action, count, delays):
-    return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, count, delays))
+def _law(typing_context, address, params, k0, k1, first, action, reward, count, delays):
+    return _generator(LAW_SIGNATURE, (params, k0, k1, first, action, reward, count, delays))
 
 
 def _caller(typing: Any) -> Any:
@@ -98,16 +99,21 @@ def observer(observe: Any) -> Any:
 
 
 @cache
-def law_filler(law: Any) -> Any:
+def law_filler(law: Any, by_reward: bool = False) -> Any:
     """The kernel that draws the delays of several rounds in a row with a law's kernel."""
     delay = kernel(law)
 
-    def fill(params, k0, k1, first, action, count, delays):
+    def fill(params, k0, k1, first, action, reward, count, delays):
         for i in range(count):
             delays[i] = delay(params, k0, k1, first + i, action)
         return count
 
-    return kernel(fill)
+    def fill_by_reward(params, k0, k1, first, action, reward, count, delays):
+        for i in range(count):
+            delays[i] = delay(params, k0, k1, first + i, action, reward)
+        return count
+
+    return kernel(fill_by_reward if by_reward else fill)
 
 
 def behind(vector: Any, start: int) -> Any:

@@ -18,13 +18,18 @@ HEAD: list[Any] = [("predictions", "i8"), ("answering", "i8")]
 
 
 def state_dtype(learner: Learner) -> np.dtype[Any]:
-    """The record of one instance: belated's own two fields, then the learner's layout."""
+    """The record of one instance: belated's own two fields, those that the learner asks for, then its layout."""
     layout = np.dtype(learner.layout())
     names = layout.names or ()
-    clash = {"predictions", "answering"} & set(names)
+    clash = {"predictions", "answering", "open", "memo"} & set(names)
     if clash:
         raise InvalidArgument(f"{type(learner).__name__}.layout uses the reserved name {clash.pop()!r}")
-    return np.dtype(HEAD + [(name, *_subtype(layout[name])) for name in names], align=True)
+    head = list(HEAD)
+    if learner.counts_open:
+        head.append(("open", "i8"))
+    if learner.memo:
+        head.append(("memo", "f8", (learner.memo,)))
+    return np.dtype(head + [(name, *_subtype(layout[name])) for name in names], align=True)
 
 
 def _subtype(field: np.dtype[Any]) -> tuple[Any, ...]:
@@ -89,7 +94,12 @@ def widen(old: Records, fresh: Records) -> None:
 
 def params(learner: Learner) -> Records:
     """The learner's constants as one record."""
-    values = {name: np.asarray(value) for name, value in learner.params().items()}
+    return as_record(learner.params())
+
+
+def as_record(given: dict[str, Any]) -> Records:
+    """Numbers and arrays by name as one record."""
+    values = {name: np.asarray(value) for name, value in given.items()}
     fields: list[Any] = [(name, _number(value.dtype), value.shape) for name, value in values.items()]
     pool = records(np.dtype(fields or [("nothing", "i8")], align=True), 1)
     for name, value in values.items():
@@ -101,6 +111,6 @@ def _number(dtype: np.dtype[Any]) -> str:
     return "f8" if dtype.kind == "f" else "i8"
 
 
-def kernels(learner: Learner) -> tuple[Any, Any, Any]:
-    """The learner's predict, update and replace, compiled; replace is None where it has none."""
-    return kernel(learner.predict), kernel(learner.update), kernel(learner.replace)
+def kernels(learner: Learner) -> tuple[Any, Any, Any, Any]:
+    """The learner's predict, update, replace and lost, compiled; None for one of the last two that it has not."""
+    return kernel(learner.predict), kernel(learner.update), kernel(learner.replace), kernel(learner.lost)

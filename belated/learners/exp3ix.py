@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from belated import bounds
 from belated.learners.exp3 import Exp3
+from belated.theory import bounds
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from belated import bounds
 from belated.errors import InvalidArgument
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
 from belated.protocols import Floats
+from belated.theory import bounds
 
 
 @dataclass(frozen=True)

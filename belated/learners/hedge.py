@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from belated import bounds, require
+from belated import require
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.protocols import Learner
+from belated.theory import bounds
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from belated import bounds, require
+from belated import require
 from belated.kernels.kl import kl, kl_upper
 from belated.kernels.ties import MARGIN, largest_among
 from belated.protocols import Floats, Learner
+from belated.theory import bounds
 
 #: How far ahead of its time an upper bound is computed, and what covers its rounding.
 AHEAD = 0.05

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from belated import bounds
 from belated.kernels.compile import routine
 from belated.kernels.random import uniform
 from belated.kernels.simplex import pick
 from belated.learners.exp3 import Exp3
+from belated.theory import bounds
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from belated import bounds, require
+from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.ties import MARGIN
 from belated.protocols import Floats, Learner
+from belated.theory import bounds
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,11 @@ def warnings(experiment: Experiment, ended: int, expired: int, late: int, waits:
             f"Larger rewards come {better}: delay and reward correlate by {linked:.2f} within actions. No theorem "
             "covers delays that depend on outcomes; until late feedback is in, estimates are biased."
         )
-    if experiment.pooled and by_action(waits):
+    rule = experiment.forecaster
+    if rule.wants and "action" in rule.excludes and by_action(waits):
         said.append(
-            "Some actions wait longer than others, which BOLD's theorem excludes: compare the delays in the table of "
-            "actions. QPM-D and Direct allow it."
+            f"Some actions wait longer than others, which {type(rule).__name__}'s theorem excludes: compare the delays "
+            "in the table of actions. QPM-D and Direct allow it."
         )
     return said
 
@@ -96,16 +97,6 @@ def notes(experiment: Experiment) -> list[str]:
             "Decisions that expire are dropped. If delays depend on outcomes, this biases what is learned: look at the "
             "share that expired."
         )
-    if experiment.pooled:
-        said.append(
-            "BOLD's theorem wants delays that depend neither on the action nor on the outcome: look at the typical "
-            "delay of each action."
-        )
-    else:
-        who = "QPM-D's theorem allows" if experiment.queued else "Direct's theorems allow"
-        said.append(
-            f"{who} delays that depend on the action, but not on the reward, and whether they do cannot be known while "
-            "feedback is out: look for an action with many decisions and few rewards, or a mean that drifts as its "
-            "feedback comes in."
-        )
+    if experiment.forecaster.wants:
+        said.append(experiment.forecaster.wants)
     return said

@@ -16,7 +16,7 @@ import numpy as np
 from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
-from belated.forecasters import BOLD, QPMD, Forecaster
+from belated.forecasters import Forecaster
 from belated.forecasters.saving import layout_text
 from belated.kernels.states import state_dtype
 from belated.ledger.errors import Refused
@@ -76,14 +76,10 @@ class Experiment:
         return f"{type(self.forecaster).__name__} over {type(self.learner).__name__}"
 
     @cached_property
-    def pooled(self) -> bool:
-        """BOLD: many states, each waiting for its own feedback."""
-        return isinstance(self.forecaster, BOLD)
-
-    @cached_property
-    def queued(self) -> bool:
-        """QPM-D: one state, and queues of feedback."""
-        return isinstance(self.forecaster, QPMD)
+    def apart(self) -> bool:
+        """Whether each state has a life of its own: instances from pools, and a rule that keeps nothing beside them."""
+        rule = self.forecaster
+        return rule.grows and rule.layout() is None and not rule.queues()
 
     @cached_property
     def takes_numbers(self) -> bool:
@@ -94,7 +90,7 @@ class Experiment:
 
     def context(self, given: Any) -> Floats | None:
         """Side information as the learner takes it."""
-        checked: Floats | None = self.forecaster._check_context(given)
+        checked: Floats | None = self.forecaster.check_context(given)
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
@@ -102,7 +98,7 @@ class Experiment:
         if self.learner.feedback == "symbol":
             if not isinstance(value, str | float | int) or isinstance(value, bool):
                 raise InvalidFeedback(f"value must be a symbol, got {value!r}")
-            known: Floats = self.forecaster._check_feedback(value, action)
+            known: Floats = self.forecaster.check_feedback(value, action)
             return known
         if self.takes_numbers:
             return np.array([self._scaled(value)])
@@ -138,10 +134,7 @@ class Experiment:
 
     def check_allowed(self) -> None:
         """Refuse a choice among some actions where it cannot be made."""
-        if self.queued:
-            raise Unsupported(f"{self.forecaster!r} cannot choose among some actions: it holds the one it asked for")
-        if self.learner.predict_among is None:
-            raise Unsupported(f"{type(self.learner).__name__} cannot choose among some actions")
+        self.forecaster.check_among()
 
     def name_of(self, action: int, round_: int) -> str:
         """What an action was called in a round."""
@@ -173,7 +166,7 @@ class Experiment:
         learner = self.learner.with_actions(len(names))
         if learner is None:
             raise Unsupported(f"{self.learner!r} is made for {len(self.actions)} actions")
-        made = type(self.forecaster)(learner, seed=self.forecaster.seed)
+        made = self.forecaster.over(learner, seed=self.forecaster.seed)
         return replace(self, actions=names, forecaster=made)
 
     @property
@@ -293,6 +286,8 @@ def _forecaster(given: Any, actions: int) -> Forecaster:
         raise InvalidArgument(f"the forecaster cannot be made: {error}") from None
     if made.actions != actions:
         raise InvalidArgument(f"{quoted(made)} has {made.actions} actions, but {actions} are named")
+    if isinstance(made.learner, Learner) and made.learner.point_size:
+        raise Unsupported(f"{quoted(made)} plays points, which the service does not keep yet")
     return made
 
 

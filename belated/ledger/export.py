@@ -77,7 +77,7 @@ def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
         row.action,
         experiment.name_of(row.action, row.round),
         row.probability,
-        not experiment.queued,
+        experiment.forecaster.propensity,
         None if row.allowed is None else json.loads(row.allowed),
         None if context is None else context.tolist(),
         row.state,

@@ -138,7 +138,7 @@ class Fold:
     def statistics(self, experiment: Experiment, counters: dict[str, int], queues: dict[int, int]) -> dict[str, Any]:
         """All of it, for people and programs."""
         self._have(len(experiment.actions))
-        cells = max(1, experiment.learner.values) * len(experiment.actions)
+        cells = experiment.forecaster.queues()
         counts = self.counts(counters)
         expired, decisions = counts["expired"], counts["decisions"]
         waits = self._waits()
@@ -151,7 +151,7 @@ class Fold:
             "actions": [self._action(experiment, action) for action in range(len(experiment.actions))],
             "symbols": self.symbols,
             "delays": self._delays(),
-            "queues": [queues.get(cell, 0) for cell in range(cells)] if experiment.queued else None,
+            "queues": [queues.get(cell, 0) for cell in range(cells)] if cells else None,
             "series": {
                 "columns": ["at", "outstanding", "peak", "decisions", "feedback"],
                 "points": self.series,
@@ -206,7 +206,7 @@ class Fold:
         waits = self._waits()
         if experiment.takes_numbers and advice.by_reward(waits) is not None:
             said.append("delays go with rewards")
-        if experiment.pooled and advice.by_action(waits):
+        if "action" in experiment.forecaster.excludes and advice.by_action(waits):
             said.append("delays go with actions")
         return Met(counts["decisions"], self.peak, tuple(self.peaks), means, " and ".join(said) or None)
 
@@ -302,7 +302,7 @@ class Folder:
         self.catch_up()
         with self._store.read() as session:
             counters = session.counters(experiment.id)
-            queues = session.queue_lengths(experiment.id) if experiment.queued else {}
+            queues = session.queue_lengths(experiment.id) if experiment.forecaster.queues() else {}
             now = session.now()
         with self._lock:
             fold = self._folds.get(experiment.id) or _empty(experiment)
@@ -323,4 +323,6 @@ class Folder:
 
 
 def _empty(experiment: Experiment) -> Fold:
-    return Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
+    made = Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
+    made.instances = max(1, experiment.forecaster.seats)
+    return made

@@ -271,11 +271,13 @@ class Ledger:
 
     def _create(self, item: Create, session: Writer, now: float) -> Experiment:
         made = replace(item.experiment, created_at=now)
-        number = session.add_experiment(made.row())
+        number = session.add_experiment(made.row(), made.forecaster.seats)
         if number is None:
             raise Refused("exists", f"there is an experiment called {made.name!r} already")
         made = replace(made, id=number)
-        session.put_states(number, [item.player.fresh(0)])
+        work = Work(Running(made, item.player), made, session, now, self.store.exclusive)
+        work.create()
+        work.flush()
         self._changed[made.name] = made
         return made
 
@@ -355,8 +357,6 @@ class Ledger:
             if isinstance(item, Decide | Feedback | Cancel):
                 experiment = self._as_it_is(item.experiment)
                 wanted[experiment.id] = experiment
-                if isinstance(item, Decide) and not experiment.pooled:
-                    instances.setdefault(experiment.id, []).append(0)
         for number, experiment in sorted(wanted.items()):
             if experiment.trouble is None:
                 self._work(experiment, session, now, works).load(instances.get(number, ()))
@@ -461,7 +461,7 @@ class Ledger:
             total += len(item.contexts)
         if not total:
             return
-        states = iter(work.take(total))
+        work.expect([context for _, item, _ in granted for context in item.contexts])
         round_ = work.session.take_rounds(work.experiment.id, total)
         random = secrets.token_bytes(16 * total)
         used = 0
@@ -469,7 +469,7 @@ class Ledger:
             made = []
             for context in item.contexts:
                 ticket = random[16 * used : 16 * used + 16]
-                made.append(work.decide(next(states), context, allowed, ticket, round_ + used))
+                made.append(work.make(context, allowed, ticket, round_ + used))
                 used += 1
             answers[at] = made
             if item.key is not None:

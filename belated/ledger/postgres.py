@@ -39,6 +39,7 @@ from belated.ledger.store import (
     Remark,
     State,
     Token,
+    state_row,
 )
 
 #: Seconds that a statement waits for a lock, and that a process may be silent within a transaction.
@@ -68,13 +69,13 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps"
+STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 
 #: Columns by name, as PostgreSQL types.
 TYPES = {
-    **dict.fromkeys(("ticket", "state_data", "held", "context", "digest", "blob"), "bytea"),
+    **dict.fromkeys(("ticket", "state_data", "held", "context", "memo", "digest", "blob"), "bytea"),
     **dict.fromkeys(("kind", "state", "value", "allowed", "answer", "key", "text"), "text"),
     **dict.fromkeys(("probability", "delay", "at", "decided_at", "expires_at", "closed_at"), "float8"),
 }
@@ -115,7 +116,7 @@ def _columns(names: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> list[str]
     return found or ["{}"] * len(names)
 
 
-STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps")
+STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps", "pool")
 EVENT_COLUMNS = ("place", *Event._fields)
 CHECKPOINT_COLUMNS = ("experiment", *STATE_COLUMNS, "blob", "floor", "at")
 
@@ -265,7 +266,7 @@ class Session:
         """Other processes will look at the experiments again."""
         self.run("UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'changes'")
 
-    def add_experiment(self, row: ExperimentRow) -> int | None:
+    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
         sql = "INSERT INTO experiments (name, spec, version, layout, created_at, archived_at)"
         sql += " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING id"
         found = self.run(sql, row[1:]).fetchall()
@@ -273,7 +274,7 @@ class Session:
             return None
         number = int(found[0][0])
         self.connection.execute(f"CREATE SEQUENCE rounds_{number}")
-        self.connection.execute(f"CREATE SEQUENCE instances_{number}")  # instance 0 comes with the experiment
+        self.connection.execute(f"CREATE SEQUENCE instances_{number} MINVALUE 0 START {int(seats)}")
         self._changed()
         return number
 
@@ -288,10 +289,10 @@ class Session:
     def take_rounds(self, experiment: int, count: int) -> int:
         return self._take(f"rounds_{experiment}", count)
 
-    def take_free(self, experiment: int, count: int, besides: Sequence[int]) -> list[State]:
-        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND free = 1 AND instance <> ALL(%s::bigint[])"
-        sql += " ORDER BY instance LIMIT %s FOR UPDATE SKIP LOCKED"
-        return [_state(row) for row in self.run(sql, (experiment, array("bigint", besides), count))]
+    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
+        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND pool = %s AND free = 1"
+        sql += " AND instance <> ALL(%s::bigint[]) ORDER BY instance LIMIT %s FOR UPDATE SKIP LOCKED"
+        return [_state(row) for row in self.run(sql, (experiment, pool, array("bigint", besides), count))]
 
     def next_instance(self, experiment: int, count: int) -> int:
         if count:
@@ -300,11 +301,11 @@ class Session:
         return int(self.run(sql, (experiment,)).fetchall()[0][0])
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        rows = ((s.instance, s.seq, int(s.free), s.data, s.held, s.steps) for s in states)
+        rows = map(state_row, states)
         self.run(
             f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {_unnest(STATE_COLUMNS)} "
             "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, "
-            "state = excluded.state, held = excluded.held, steps = excluded.steps",
+            "state = excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool",
             (experiment, *_columns(STATE_COLUMNS, rows)),
         )
 
@@ -414,16 +415,12 @@ class Session:
             last = rows[-1][0]
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None:
-        written = [
-            (c.experiment, s.instance, s.seq, int(s.free), s.data, s.held, s.steps, c.queue, int(c.floor), c.at)
-            for c in rows
-            for s in (c.state,)
-        ]
+        written = [(c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows]
         self.run(
             f"INSERT INTO checkpoints (experiment, {STATE}, queue, floor, at) "
             f"SELECT * FROM {_unnest(CHECKPOINT_COLUMNS)} ON CONFLICT (experiment, instance, seq) DO UPDATE SET "
             "free = excluded.free, state = excluded.state, held = excluded.held, steps = excluded.steps, "
-            "queue = excluded.queue, floor = excluded.floor, at = excluded.at",
+            "pool = excluded.pool, queue = excluded.queue, floor = excluded.floor, at = excluded.at",
             _columns(CHECKPOINT_COLUMNS, written),
         )
 
@@ -442,7 +439,7 @@ class Session:
         old = self.run(kept + sql, (experiment, before, experiment, limit)).fetchall()
         closed = array("bytea", (ticket for _, kind, ticket in old if kind != "decide" and ticket is not None))
         self.run("SELECT FROM decisions WHERE ticket = ANY(%s::bytea[]) ORDER BY ticket FOR UPDATE", (closed,))
-        self.run("UPDATE decisions SET context = NULL WHERE ticket = ANY(%s::bytea[])", (closed,))
+        self.run("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ANY(%s::bytea[])", (closed,))
         self.run("DELETE FROM events WHERE id = ANY(%s::bigint[])", (array("bigint", (row[0] for row in old)),))
         if len(old) < limit:
             sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %s AND c.instance = k.instance"
@@ -451,8 +448,8 @@ class Session:
 
 
 def _state(row: Sequence[Any]) -> State:
-    instance, seq, free, data, held, steps = row
-    return State(instance, seq, bool(free), data, held, steps)
+    instance, seq, free, data, held, steps, pool = row
+    return State(instance, seq, bool(free), data, held, steps, pool)
 
 
 def _counting(rows: str, by: int) -> str:

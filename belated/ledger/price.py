@@ -7,16 +7,18 @@ expected rewards: the estimates take their place, and the answer is called an es
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from belated import bounds
+from belated.forecasters import Forecaster
 from belated.ledger.experiment import Experiment
 from belated.protocols import Learner
+from belated.theory import bounds
+from belated.theory.case import Case
+from belated.theory.theorems import Additive, Theorem
 
 #: A bound; one with estimates in place of expectations; what a bound would be if all feedback had come; one that is not
 #: below what everybody has; none.
@@ -33,6 +35,8 @@ class Met:
     means: tuple[float, ...] | None
     #: What the theorems do not cover, such as "3 decisions expired".
     uncovered: str | None = None
+    #: The sum of G_t, where it was counted.
+    total: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,71 +54,92 @@ def price(experiment: Experiment, met: Met) -> Price:
     """The price of delay so far, or the reason why there is none."""
     if not met.decisions:
         return Price("none", "There are no decisions yet.")
-    learner = experiment.learner
+    learner, rule = experiment.learner, experiment.forecaster
     scale = float(np.ptp(learner.loss)) if learner.feedback == "symbol" else experiment.high - experiment.low
-    if experiment.pooled:
-        return _pooled(learner, met, scale)
-    return _alone(learner, met, scale, experiment.queued)
+    means = None if met.means is None or learner.context_size else tuple(round(mean, 2) for mean in met.means)
+    found = _ask(rule, _upward(met.decisions), met.peak, met.peaks, met.total, means)
+    if isinstance(found, str):
+        return Price("none", _reason(rule, learner, met, found))
+    late, prompt, whole, alone = found
+    if isinstance(late, Additive):
+        return _added(whole, alone, met, scale)
+    return _multiplied(rule, late, prompt, met, scale)
 
 
-def _pooled(learner: Learner, met: Met, scale: float) -> Price:
-    """BOLD: (G* + 1) f(n / (G* + 1)) against f(n)."""
-    base, estimated = _base(learner, met)
-    if base is None:
-        return Price("none", _unbounded(learner))
-    n, instances = met.decisions, met.peak + 1
-    whole, alone = bounds.bold(base, n, met.peak), bounds.bold(base, n, 0)
-    if bounds.is_vacuous(whole, n):
-        start = _start(base)
-        text = (
-            f"{_count(n, 'decision')} {'is' if n == 1 else 'are'} too few for a bound over "
-            f"{_count(instances, 'instance')}: it is not below {_short(scale * n)}, which everybody has."
+@lru_cache(maxsize=256)
+def _ask(
+    rule: Forecaster,
+    n: int,
+    peak: int,
+    peaks: tuple[int, ...],
+    total: int | None,
+    means: tuple[float, ...] | None,
+) -> tuple[Theorem, Theorem, float, float] | str:
+    """The theorem with the delays that were met and without any, and where delay adds what both say, not cut at n."""
+    zero = (0, (0,) * len(peaks), None if total is None else 0)
+    late, prompt = (_theorem(rule, n, *each, means) for each in ((peak, peaks, total), zero))
+    if isinstance(late, str) or isinstance(prompt, str):
+        return str(late)
+    if isinstance(late, Additive) and isinstance(prompt, Additive):
+        return late, prompt, late.raw(n), prompt.raw(n)
+    return late, prompt, 0.0, 0.0
+
+
+def _theorem(
+    rule: Forecaster, n: int, peak: int, peaks: tuple[int, ...], total: int | None, means: tuple[float, ...] | None
+) -> Theorem | str:
+    return rule.theorem(
+        Case(
+            learner=rule.learner,
+            n=n,
+            peak=np.array([float(peak)]),
+            peaks=np.array([peaks], float),
+            means=None if means is None else np.array(means),
+            total=None if total is None else np.array([float(total)]),
         )
-        if start is not None:
+    )
+
+
+def _reason(rule: Forecaster, learner: Learner, met: Met, said: str) -> str:
+    """Why there is no bound."""
+    if learner.context_size:
+        name = type(learner).__name__
+        return f"There is no bound: {said}. (The expected rewards of {name} change with the context.)"
+    guess = tuple(np.linspace(0.25, 0.75, learner.actions).tolist())
+    if met.means is None and not isinstance(_theorem(rule, met.decisions, met.peak, met.peaks, met.total, guess), str):
+        return "The theorem needs the gaps between the actions, and there is one without feedback to estimate by."
+    return f"There is no bound: {said}."
+
+
+def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scale: float) -> Price:
+    """Delay multiplies: (G* + 1) f(n / (G* + 1)) against f(n), and the like."""
+    n, instances, name = met.decisions, met.peak + 1, type(rule).__name__
+    whole, alone = late.bound(n), prompt.bound(n)
+    if bounds.is_vacuous(whole, n):
+        over = f" over {_count(instances, 'instance')}" if rule.grows else ""
+        text = (
+            f"{_count(n, 'decision')} {'is' if n == 1 else 'are'} too few for a bound{over}: it is not below "
+            f"{_short(scale * n)}, which everybody has."
+        )
+        start = _start(prompt)
+        if start is not None and rule.grows:
             text += (
                 f" With this peak it begins to say something at about {_short(math.ceil(start * instances))} decisions."
             )
         return Price("vacuous", text, scale * whole, scale * alone)
+    spread = f", so {name} spreads the learning over {_count(instances, 'instance')}" if rule.grows else ""
     text = (
-        f"At most {_count(met.peak, 'decision')} {'was' if met.peak == 1 else 'were'} open when another was made, so "
-        f"BOLD spreads the learning over {_count(instances, 'instance')}. The expected regret of "
-        f"{_count(n, 'decision')} is at most {_short(scale * whole)}; without delay it would be "
-        f"{_short(scale * alone)}. This holds if delays depend neither on actions nor on outcomes."
+        f"At most {_count(met.peak, 'decision')} {'was' if met.peak == 1 else 'were'} open when another was made"
+        f"{spread}. The expected regret of {_count(n, 'decision')} is at most {_short(scale * whole)}; without delay "
+        f"it would be {_short(scale * alone)}. This holds if delays depend neither on actions nor on outcomes."
     )
+    estimated = late.learner.bound(1.0) is None
     return _judged(text, scale * whole, scale * alone, scale * (whole - alone), estimated, met)
 
 
-def _unbounded(learner: Learner) -> str:
-    """Why BOLD's theorem, which needs the learner's f(n), says nothing."""
-    name = type(learner).__name__
-    if learner.context_size:
-        return f"No bound is known for {name} that holds against any adversary, so BOLD's theorem says nothing."
-    means = np.linspace(0.25, 0.75, learner.actions)
-    first, later = learner.stochastic_bound(1.0, means), learner.stochastic_bound(3.0, means)
-    if later is None:
-        return (
-            f"No bound is known for {name}, with the gaps between the actions or without: BOLD's theorem says nothing."
-        )
-    said = f"No bound is known for {name} that holds against any adversary, or without the gaps between the actions"
-    if first is None:
-        return f"{said}. The one with the gaps is not for every number of decisions, as BOLD's theorem needs it."
-    return f"{said}. There is an action without feedback to estimate the gaps by, so BOLD's theorem says nothing yet."
-
-
-def _alone(learner: Learner, met: Met, scale: float, queued: bool) -> Price:
-    """QPM-D and Direct: a bound without delay, and about sum_i gap_i G*_i on top."""
-    name, n = type(learner).__name__, _upward(met.decisions)
-    if learner.context_size:
-        return Price("none", f"The theorem speaks of fixed expected rewards; those of {name} change with the context.")
-    if met.means is None:
-        return Price(
-            "none", "The theorem needs the gaps between the actions, and there is one without feedback to estimate by."
-        )
-    means = tuple(round(mean, 2) for mean in met.means)
-    pair = _queued(learner, n, means, met.peaks) if queued else _direct(learner, n, means, met.peaks, met.peak)
-    if isinstance(pair, str):
-        return Price("none", f"There is no bound: {pair}.")
-    whole, alone = pair
+def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
+    """Delay adds: a bound without delay, and about sum_i gap_i G*_i on top."""
+    n = _upward(met.decisions)
     added = scale * (whole - alone)
     text = (
         f"Delay adds about {_short(added)} to the bound on the regret: for each action its gap to the best, times the "
@@ -135,45 +160,11 @@ def _judged(text: str, whole: float, alone: float, added: float, estimated: bool
     return Price("estimate" if estimated else "bound", text, whole, alone, added)
 
 
-Base = Callable[[float], float]
-
-
-def _base(learner: Learner, met: Met) -> tuple[Base | None, bool]:
-    """f for BOLD's theorem: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
-    if learner.bound(1.0) is not None:
-        return lambda n: learner.bound(n) or 0.0, False
-    if met.means is None or learner.context_size:
-        return None, False
-    means = np.array(met.means)
-    first = learner.stochastic_bound(1.0, means)
-    if first is None:
-        return None, False
-    return lambda n: (learner.stochastic_bound(n, means) or 0.0) + max(0.0, 1.0 - first), True
-
-
-@lru_cache(maxsize=256)
-def _queued(learner: Learner, n: int, means: tuple[float, ...], peaks: tuple[int, ...]) -> tuple[float, float] | str:
-    values = np.array(means)
-    known = [f for f in (learner.stochastic_bound(n, values), learner.bound(n)) if f is not None]
-    if not known:
-        return f"{type(learner).__name__} has no known bound without delay"
-    return bounds.qpmd(min(known), values.max() - values, peaks), min(known)
-
-
-@lru_cache(maxsize=256)
-def _direct(
-    learner: Learner, n: int, means: tuple[float, ...], peaks: tuple[int, ...], peak: int
-) -> tuple[float, float] | str:
-    values = np.array(means)
-    whole = learner.delayed_bound(n, values, np.array(peaks, float), float(peak))
-    alone = learner.delayed_bound(n, values, np.zeros(len(peaks)), 0.0)
-    if isinstance(whole, str) or isinstance(alone, str):
-        return str(whole)
-    return whole, alone
-
-
-def _start(base: Base) -> float | None:
-    """The first number of rounds, nearly, at which f says something."""
+def _start(prompt: Theorem) -> float | None:
+    """The first number of rounds, nearly, at which the bound without delay says something."""
+    base = getattr(prompt, "base", None)
+    if base is None:
+        return None
     steps = (1.1**k for k in range(300))
     return next((m for m in steps if base(m) < m), None)
 

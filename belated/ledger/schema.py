@@ -7,8 +7,17 @@ queued feedback and learner states are the bytes of float64 numbers and of recor
 from __future__ import annotations
 
 #: Raised whenever a table changes; `MIGRATIONS[n]` leads from n to n + 1.
-SCHEMA = 2
-MIGRATIONS: dict[int, tuple[str, ...]] = {1: ("CREATE INDEX remarks_of_a_ticket ON remarks (ticket)",)}
+SCHEMA = 3
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: ("CREATE INDEX remarks_of_a_ticket ON remarks (ticket)",),
+    2: (
+        "ALTER TABLE states ADD COLUMN pool {big} NOT NULL DEFAULT 0",
+        "ALTER TABLE checkpoints ADD COLUMN pool {big} NOT NULL DEFAULT 0",
+        "ALTER TABLE decisions ADD COLUMN memo {blob}",
+        "DROP INDEX states_free",
+        "CREATE INDEX states_free ON states (experiment, pool, instance) WHERE free = 1",
+    ),
+}
 
 #: Where the dialects differ.
 WORDS = {
@@ -38,7 +47,7 @@ WORDS = {
     },
 }
 
-_STATE = "state {blob} NOT NULL, held {blob}, steps {big} NOT NULL"
+_STATE = "state {blob} NOT NULL, held {blob}, steps {big} NOT NULL, pool {big} NOT NULL DEFAULT 0"
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) {clustered}",
@@ -46,13 +55,14 @@ TABLES = (
         id {serial}, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL, version {big} NOT NULL, layout TEXT NOT NULL,
         rounds {big} NOT NULL DEFAULT 0, created_at {real} NOT NULL, archived_at {real}
     )""",
-    # One row a learner state: BOLD has many, QPM-D and Direct have instance 0.
+    # One row a learner state. `held` are the notes of the forecaster's rule, with the first one; `pool` is where an
+    # instance is free.
     f"""CREATE TABLE states (
         experiment {{big}} NOT NULL, instance {{big}} NOT NULL, seq {{big}} NOT NULL, free {{big}} NOT NULL, {_STATE},
         PRIMARY KEY (experiment, instance)
     ) {{clustered}} {{busy}}""",
-    "CREATE INDEX states_free ON states (experiment, instance) WHERE free = 1",
-    # QPM-D's queues of feedback; a cell is an action, or value of the side information * actions + action.
+    MIGRATIONS[2][-1],
+    # The queues of a forecaster's rule; for QPM-D a cell is value of the side information * actions + action.
     """CREATE TABLE queue (
         experiment {big} NOT NULL, cell {big} NOT NULL, position {big} NOT NULL, value {blob} NOT NULL,
         PRIMARY KEY (experiment, cell, position)
@@ -62,7 +72,7 @@ TABLES = (
         {ticket}, experiment {big} NOT NULL, round {big} NOT NULL, instance {big} NOT NULL,
         number {big} NOT NULL, action {big} NOT NULL, probability {real} NOT NULL, allowed TEXT, context {blob},
         decided_at {real} NOT NULL, expires_at {real}, state TEXT NOT NULL, value TEXT, closed_at {real},
-        stale {big} NOT NULL
+        stale {big} NOT NULL, memo {blob}
     )""",
     "CREATE INDEX decisions_open ON decisions (experiment, expires_at) WHERE state = 'open'",
     # Every change of a learner state; `seq` counts within that state.
@@ -91,7 +101,7 @@ TABLES = (
     ) {clustered}""",
     # Statistics as far as event `upto`.
     "CREATE TABLE folds (experiment {big} PRIMARY KEY, upto {big} NOT NULL, counters TEXT NOT NULL) {clustered}",
-    # A state as it was after event `seq`, with QPM-D's queues. `floor`: nothing before it can be replayed.
+    # A state as it was after event `seq`, with the queues. `floor`: nothing before it can be replayed.
     f"""CREATE TABLE checkpoints (
         experiment {{big}} NOT NULL, instance {{big}} NOT NULL, seq {{big}} NOT NULL, free {{big}} NOT NULL, {_STATE},
         queue {{blob}} NOT NULL, floor {{big}} NOT NULL, at {{real}} NOT NULL,

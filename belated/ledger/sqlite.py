@@ -31,6 +31,7 @@ from belated.ledger.store import (
     Remark,
     State,
     Token,
+    state_row,
 )
 
 #: Milliseconds that a statement waits for another process, such as `belated token`.
@@ -43,7 +44,7 @@ LOG = 16_000
 
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps"
+STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 
@@ -175,7 +176,7 @@ class Session:
     def set_meta(self, key: str, value: str) -> None:
         self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
-    def add_experiment(self, row: ExperimentRow) -> int | None:
+    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
         sql = "INSERT INTO experiments (name, spec, version, layout, created_at, archived_at) VALUES (?, ?, ?, ?, ?, ?)"
         found = self.run(f"{sql} ON CONFLICT (name) DO NOTHING RETURNING id", row[1:]).fetchall()
         return int(found[0][0]) if found else None
@@ -188,11 +189,11 @@ class Session:
         sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
         return int(self.run(sql, (count, experiment)).fetchall()[0][0]) - count + 1
 
-    def take_free(self, experiment: int, count: int, besides: Sequence[int]) -> list[State]:
+    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
         # Left to itself SQLite looks through all states in order, the busy ones too.
-        sql = f"SELECT {STATE} FROM states INDEXED BY states_free WHERE experiment = ? AND free = 1"
+        sql = f"SELECT {STATE} FROM states INDEXED BY states_free WHERE experiment = ? AND pool = ? AND free = 1"
         sql += " ORDER BY instance LIMIT ?"
-        rows = self.run(sql, (experiment, count + len(besides))).fetchall()
+        rows = self.run(sql, (experiment, pool, count + len(besides))).fetchall()
         known = set(besides)
         return [State(*row) for row in rows if row[0] not in known][:count]
 
@@ -201,7 +202,7 @@ class Session:
         return 0 if found is None else int(found) + 1
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        rows = ((experiment, s.instance, s.seq, 1 if s.free else 0, s.data, s.held, s.steps) for s in states)
+        rows = ((experiment, s.instance, s.seq, 1 if s.free else 0, s.data, s.held, s.steps, s.pool) for s in states)
         self._insert(f"INSERT OR REPLACE INTO states (experiment, {STATE})", rows)
 
     def add_decisions(self, rows: Iterable[DecisionRow]) -> None:
@@ -275,12 +276,8 @@ class Session:
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None:
         self.many(
-            f"INSERT OR REPLACE INTO checkpoints (experiment, {STATE}, queue, floor, at) VALUES ({_marks(10)})",
-            (
-                (c.experiment, s.instance, s.seq, int(s.free), s.data, s.held, s.steps, c.queue, int(c.floor), c.at)
-                for c in rows
-                for s in (c.state,)
-            ),
+            f"INSERT OR REPLACE INTO checkpoints (experiment, {STATE}, queue, floor, at) VALUES ({_marks(11)})",
+            ((c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows),
         )
 
     def purge(self, experiment: int, before: float, limit: int) -> int:
@@ -295,7 +292,7 @@ class Session:
         )
         old = self.run(kept + sql, (experiment, before, limit)).fetchall()
         closed = [(ticket,) for _, kind, ticket in old if kind != "decide" and ticket is not None]
-        self.many("UPDATE decisions SET context = NULL WHERE ticket = ?", closed)
+        self.many("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ?", closed)
         self.many("DELETE FROM events WHERE id = ?", [(row[0],) for row in old])
         if len(old) < limit:
             sql = "DELETE FROM checkpoints WHERE experiment = ?1 AND seq < (SELECT seq FROM kept k WHERE k.instance = "

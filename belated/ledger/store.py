@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class ExperimentRow(NamedTuple):
@@ -27,7 +27,8 @@ class ExperimentRow(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """One learner state. `held` are QPM-D's pending queries (see `player.py`), `steps` is how often it asked."""
+    """One learner state. `held` are the notes of the forecaster's rule, with the first state; `steps` is how often that
+    was asked, where this is counted; `pool` is where the instance is free."""
 
     instance: int
     seq: int
@@ -35,10 +36,19 @@ class State:
     data: bytes
     held: bytes | None = None
     steps: int = 0
+    pool: int = 0
+
+
+def state_row(state: State) -> tuple[Any, ...]:
+    """A state as its columns."""
+    return (
+        *(state.instance, state.seq, int(state.free), state.data),
+        *(state.held, state.steps, state.pool),
+    )
 
 
 class DecisionRow(NamedTuple):
-    """A decision with all that its feedback will need; `context` holds float64s, `allowed` is JSON."""
+    """A decision with all that its feedback will need; `context` and `memo` hold float64s, `allowed` is JSON."""
 
     ticket: bytes
     experiment: int
@@ -55,6 +65,7 @@ class DecisionRow(NamedTuple):
     value: str | None = None
     closed_at: float | None = None
     stale: int = 0
+    memo: bytes | None = None
 
 
 class Closing(NamedTuple):
@@ -103,7 +114,7 @@ class Remark(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """Feedback that waits in one of QPM-D's queues: float64s."""
+    """Feedback that waits in one of a rule's queues: float64s, see `player.py`."""
 
     experiment: int
     cell: int
@@ -132,7 +143,7 @@ class Token(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A state as it was, with QPM-D's queues (see `upkeep.py`). `floor`: nothing before it can be replayed."""
+    """A state as it was, with the queues (see `upkeep.py`). `floor`: nothing before it can be replayed."""
 
     experiment: int
     state: State
@@ -199,16 +210,16 @@ class Writer(Reader, Protocol):
 
     def set_meta(self, key: str, value: str) -> None: ...
 
-    def add_experiment(self, row: ExperimentRow) -> int | None:
-        """Its id; None if the name is taken. (The id in `row` does not count.)"""
+    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
+        """Its id; None if the name is taken. (The id in `row` does not count.) So many states come with it."""
 
     def change_experiment(self, row: ExperimentRow) -> None: ...
 
     def take_rounds(self, experiment: int, count: int) -> int:
         """The first of so many round numbers that nobody else gets."""
 
-    def take_free(self, experiment: int, count: int, besides: Sequence[int]) -> list[State]:
-        """The lowest-numbered free states, at most so many, but not those that the caller has in hand."""
+    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
+        """The lowest-numbered free states of a pool, at most so many, but not those that the caller has in hand."""
 
     def next_instance(self, experiment: int, count: int) -> int:
         """The first of so many new instance numbers."""

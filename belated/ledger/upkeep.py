@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import ast
 import json
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from belated.forecasters.room import Letter
 from belated.kernels import states
 from belated.ledger.experiment import Experiment
 from belated.ledger.fold import Folder
-from belated.ledger.player import InMemory, vector
+from belated.ledger.player import read_queued
 from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store, Writer
 
 #: Seconds that an idempotency key is kept.
@@ -40,7 +42,7 @@ def tick(folder: Folder, experiments: Iterable[Experiment], session: Writer, now
 def _retain(experiment: Experiment, retention: float, session: Writer, now: float, limit: int) -> bool:
     key = f"checkpointed {experiment.id}"
     if now >= float(session.meta(key) or experiment.created_at) + retention / 2:
-        if experiment.queued:
+        if not experiment.apart:
             session.states(experiment.id, [0])  # locked, so that its queues stay as they are
         queue = queue_bytes(experiment, session)
         changed = session.changed_since_checkpoint(experiment.id)
@@ -51,21 +53,19 @@ def _retain(experiment: Experiment, retention: float, session: Writer, now: floa
 
 
 def queue_bytes(experiment: Experiment, session: Reader) -> bytes:
-    """QPM-D's queues as they are; empty for others."""
-    if not experiment.queued:
+    """The queues of a rule as they are; empty where states have lives of their own."""
+    if experiment.apart:
         return b""
     lengths = session.queue_lengths(experiment.id)
     rows = [row for cell, count in lengths.items() for row in session.queued(experiment.id, cell, -1, count)]
-    return json.dumps([[row.cell, row.position, row.value.hex()] for row in rows]).encode()
+    return json.dumps([[row.cell, row.position, row.value.hex()] for row in rows]).encode() if rows else b""
 
 
-def queues_of(checkpoint: Checkpoint) -> InMemory:
+def queues_of(experiment: Experiment, checkpoint: Checkpoint) -> dict[int, deque[tuple[Letter, Any]]]:
     """The queues that `queue_bytes` wrote."""
-    queues = InMemory()
-    for cell, position, value in json.loads(checkpoint.queue or b"[]"):
-        known = vector(bytes.fromhex(value))
-        assert known is not None
-        queues.push(cell, position, known)
+    queues: dict[int, deque[tuple[Letter, Any]]] = {}
+    for cell, _, value in json.loads(checkpoint.queue or b"[]"):
+        queues.setdefault(cell, deque()).append(read_queued(experiment, bytes.fromhex(value)))
     return queues
 
 
@@ -104,8 +104,9 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     for state in list(session.all_states(experiment.id)):
         old = np.frombuffer(state.data, _dtype(layout, len(state.data)))
         fresh = states.blank(learner)
-        for name in ("predictions", "answering"):
-            fresh[name] = old[name]
+        for name in ("predictions", "answering", "open", "memo"):
+            if name in (old.dtype.names or ()) and name in (fresh.dtype.names or ()):
+                fresh[name] = old[name]
         learner.migrate(version, old[0], fresh[0])
         state.data = fresh.tobytes()
         changed.append(state)

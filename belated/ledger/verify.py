@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +18,15 @@ from belated.errors import BelatedError
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
-from belated.ledger.player import HELD, InMemory, Player, Queues, vector
+from belated.ledger.player import Memory, Player, vector
 from belated.ledger.store import Checkpoint, DecisionRow, Event, ExperimentRow, Reader, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
+from belated.ledger.work import letter_of
 
 Verdict = Literal["identical", "equal to rounding", "different", "not replayed"]
 
+#: An event with the decision that it is about.
+Told = tuple[Event, DecisionRow | None]
 #: How far rounding may carry.
 NEAR = 1e-9
 
@@ -71,12 +74,11 @@ def _replay(row: ExperimentRow, session: Reader) -> Report:
 
 
 class Replay:
-    """One experiment, state by state."""
+    """One experiment: state by state where each has a life of its own, else all states together."""
 
     def __init__(self, experiment: Experiment, checkpoints: dict[int, list[Checkpoint]]) -> None:
         self.experiment = experiment
-        self.player = Player(experiment)
-        self.players = {len(experiment.actions): self.player}
+        self.players = {len(experiment.actions): Player(experiment)}
         self.growths: dict[int, list[tuple[int, int]]] = {}
         self.dtype = state_dtype(experiment.learner)
         self.checkpoints = checkpoints
@@ -87,9 +89,12 @@ class Replay:
     def run(self, session: Reader) -> None:
         """Replay all; Different names the first difference."""
         self.growths = session.growths(self.experiment.id)
-        stored = session.all_states(self.experiment.id)
-        for instance, events in groupby(session.events_of(self.experiment.id), lambda pair: pair[0].instance):
-            self._one(self._next(stored, instance), events)
+        stored, events = session.all_states(self.experiment.id), session.events_of(self.experiment.id)
+        if not self.experiment.apart:
+            self._all(list(stored), events)
+            return
+        for instance, own in groupby(events, lambda pair: pair[0].instance):
+            self._one(self._next(stored, instance), own)
         for state in stored:
             self._one(state, iter(()))
 
@@ -101,30 +106,49 @@ class Replay:
             self._one(state, iter(()))
         raise Different(f"instance {instance} has events and no state")
 
-    def _one(self, stored: State, events: Iterator[tuple[Event, DecisionRow | None]]) -> None:
+    def _one(self, stored: State, events: Iterator[Told]) -> None:
+        """A state by itself, of a rule that takes whichever is free."""
         first = next(events, None)
-        state, queues = self._start(stored.instance, None if first is None else first[0].seq)
-        if first is not None:
-            self._step(state, *first, queues)
-        for event, row in events:
-            self._step(state, event, row, queues)
-        self.player.settle()
-        self.states += 1
-        self._compare(stored, state)
+        chosen = self._from(stored.instance, None if first is None else first[0].seq)
+        room = Memory(self._of(self._actions(stored.instance, 0 if chosen is None else chosen.state.seq)))
+        room.next = stored.instance
+        fresh = room.player.fresh(stored.instance, stored.pool)
+        room.states[stored.instance] = fresh if chosen is None else chosen.state
+        for event, row in chain(() if first is None else (first,), events):
+            self._step(room, room.states[stored.instance], event, row)
+        room.settle()
+        self._compare(stored, room.states[stored.instance])
 
-    def _start(self, instance: int, first: int | None) -> tuple[State, Queues]:
-        """Zero where all events are there; else the oldest checkpoint, or the newest that nothing goes behind."""
+    def _all(self, stored: list[State], events: Iterator[Told]) -> None:
+        """The states of a rule that looks at all of them: one sequence of events, that of the first."""
+        first = next(events, None)
+        chosen = self._from(0, None if first is None else first[0].seq)
+        room = Memory(self._of(self._actions(0, 0 if chosen is None else chosen.state.seq)))
+        if chosen is None:
+            room.start()
+        else:
+            room.queues = queues_of(self.experiment, chosen)
+            for instance, kept in self.checkpoints.items():
+                for each in kept:
+                    if each.state.seq <= chosen.state.seq:
+                        room.states[instance] = each.state
+        for event, row in chain(() if first is None else (first,), events):
+            room.next = None if row is None else row.instance
+            self._step(room, room.states[0], event, row)
+        room.settle()
+        if len(room.states) != len(stored):
+            raise Different(f"{len(stored)} instances are stored, {len(room.states)} come out")
+        for state in stored:
+            self._compare(state, room.states[state.instance])
+
+    def _from(self, instance: int, first: int | None) -> Checkpoint | None:
+        """None, which is zero, where all events are there; else the oldest checkpoint, or the newest that nothing goes
+        behind."""
         kept = self.checkpoints.get(instance, [])
         floors = [checkpoint for checkpoint in kept if checkpoint.floor]
         if floors:
-            chosen = floors[-1]
-        elif first == 1 or not kept:
-            self.player = self._of(self._actions(instance, 0))
-            return self.player.fresh(instance), InMemory()
-        else:
-            chosen = kept[0]
-        self.player = self._of(self._actions(instance, chosen.state.seq))
-        return chosen.state, queues_of(chosen)
+            return floors[-1]
+        return None if first == 1 or not kept else kept[0]
 
     def _actions(self, instance: int, seq: int) -> int:
         """How many actions a state had after that event: as many as the number of the next that was added."""
@@ -137,55 +161,65 @@ class Replay:
             self.players[actions] = Player(self.experiment.sized(self.experiment.actions[:actions]))
         return self.players[actions]
 
-    def _step(self, state: State, event: Event, row: DecisionRow | None, queues: Queues) -> None:
+    def _step(self, room: Memory, state: State, event: Event, row: DecisionRow | None) -> None:
         if event.seq <= state.seq:
             return
         where = f"instance {event.instance}, event {event.seq} ({event.kind})"
         if event.seq != state.seq + 1:
             raise Different(f"{where}: event {state.seq + 1} is missing")
         self.events += 1
-        if event.kind == "replace":
-            self.player.replace(state, event.action or 0)
-        elif event.kind == "grow":
-            self._grow(where, state, event)
+        if event.kind in ("replace", "grow"):
+            self._change(where, room, state, event)
         elif row is None:
             raise Different(f"{where}: its decision is missing")
         elif event.kind == "decide":
-            self._decide(where, state, event, row, queues)
+            self._decide(where, room, event, row)
         elif event.kind in ("feedback", "default"):
-            feedback = self.experiment.feedback(read_value(event.value), row.action)
-            self.player.feed(state, row.number, vector(row.context), row.action, row.probability, feedback, queues)
+            room.feed(letter_of(row), self.experiment.feedback(read_value(event.value), row.action))
         else:
-            self.player.release(state)
+            room.release(letter_of(row))
 
-    def _grow(self, where: str, state: State, event: Event) -> None:
-        before = self.player
-        if event.action != before.actions or before is self._of(len(self.experiment.actions)):
-            raise Different(f"{where}: action {event.action} is added to {before.actions}")
-        before.settle()
-        self.player = self._of(before.actions + 1)
-        self.player.grow(state, state_dtype(before.experiment.learner))
+    def _change(self, where: str, room: Memory, state: State, event: Event) -> None:
+        """An action is replaced or added, in every state that is lived through."""
+        before = room.player
+        if event.kind == "grow":
+            if event.action != before.actions or before is self._of(len(self.experiment.actions)):
+                raise Different(f"{where}: action {event.action} is added to {before.actions}")
+            room.play_on(self._of(before.actions + 1))
+        for each in room.states.values():
+            if event.kind == "grow":
+                room.player.grow(each, state_dtype(before.experiment.learner))
+            else:
+                room.player.replace(each, event.action or 0)
+            room.changed[each.instance] = each
+        room.step(state)
 
-    def _decide(self, where: str, state: State, event: Event, row: DecisionRow, queues: Queues) -> None:
+    def _decide(self, where: str, room: Memory, event: Event, row: DecisionRow) -> None:
         allowed = None if row.allowed is None else json.loads(row.allowed)
-        action, probability, number = self.player.decide(state, vector(row.context), allowed, queues)
-        if (action, number) != (event.action, row.number) or row.action != event.action:
-            raise Different(f"{where}: action {event.action} is recorded, {action} comes out")
-        if probability != event.probability:
+        made = room.decide(vector(row.context), allowed, row.round)
+        if (made.action, made.number) != (event.action, row.number) or row.action != event.action:
+            raise Different(f"{where}: action {event.action} is recorded, {made.action} comes out")
+        if made.probability != event.probability:
             self.exact = False
-            if event.probability is None or abs(probability - event.probability) > NEAR:
-                raise Different(f"{where}: probability {event.probability} is recorded, {probability} comes out")
+            if event.probability is None or abs(made.probability - event.probability) > NEAR:
+                raise Different(f"{where}: probability {event.probability} is recorded, {made.probability} comes out")
 
     def _compare(self, stored: State, state: State) -> None:
+        self.states += 1
         where = f"instance {stored.instance} after event {stored.seq}"
         if (stored.seq, bool(stored.free), stored.steps) != (state.seq, state.free, state.steps):
             raise Different(f"{where}: its events end at {state.seq}, or leave it busy where it is free")
         if stored.data == state.data and stored.held == state.held:
             return
         self.exact = False
-        records = (np.frombuffer(data, self.dtype) for data in (stored.data, state.data))
-        if len(stored.data) != len(state.data) or not _near(*records) or not _held_near(stored.held, state.held):
-            raise Different(f"{where}: the stored state is not what its events lead to")
+        layout = self.experiment.forecaster.layout()
+        for one, two, dtype in ((stored.data, state.data, self.dtype), (stored.held, state.held, layout)):
+            if one == two:
+                continue
+            if one is None or two is None or dtype is None or len(one) != len(two):
+                raise Different(f"{where}: the stored state is not what its events lead to")
+            if not _near(*(np.frombuffer(data, dtype) for data in (one, two))):
+                raise Different(f"{where}: the stored state is not what its events lead to")
 
 
 def _near(one: Any, two: Any) -> bool:
@@ -195,10 +229,3 @@ def _near(one: Any, two: Any) -> bool:
     if one.dtype.kind == "f":
         return bool(np.allclose(one, two, rtol=NEAR, atol=NEAR, equal_nan=True))
     return bool(np.array_equal(one, two))
-
-
-def _held_near(one: bytes | None, two: bytes | None) -> bool:
-    if one is None or two is None:
-        return one == two
-    pairs = zip(HELD.iter_unpack(one), HELD.iter_unpack(two), strict=True)
-    return len(one) == len(two) and all(a[0] == b[0] and abs(a[1] - b[1]) <= NEAR for a, b in pairs)

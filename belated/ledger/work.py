@@ -8,10 +8,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Decided, write_value
-from belated.ledger.player import Player, vector
+from belated.ledger.player import Player, Rows, Stool, read_queued, vector, write_queued
 from belated.ledger.store import Closing, DecisionRow, Event, Queued, Remark, State, Writer
 from belated.protocols import Floats, Learner
 
@@ -21,6 +22,8 @@ CHUNK = 512
 #: transaction where it is so near to the limit that they might reach it meanwhile.
 RECOUNT = 1.0
 NEAR = 100_000
+#: Bits of a position in a queue that tell apart what one event puts there.
+PLACES = 20
 
 
 class Running:
@@ -34,9 +37,9 @@ class Running:
 
 
 class StoredQueues:
-    """QPM-D's queues in a transaction: read as far as they are needed, written at the end."""
+    """A rule's queues in a transaction: read as far as they are needed, written at the end."""
 
-    def __init__(self, session: Writer, experiment: int) -> None:
+    def __init__(self, session: Writer, experiment: Experiment) -> None:
         self._session = session
         self._experiment = experiment
         self._read: dict[int, deque[Queued]] = {}
@@ -44,23 +47,24 @@ class StoredQueues:
         self._new: dict[int, deque[Queued]] = {}
         self._pulled: list[Queued] = []
 
-    def push(self, cell: int, position: int, feedback: Floats) -> None:
-        row = Queued(self._experiment, cell, position, feedback.tobytes())
-        self._new.setdefault(cell, deque()).append(row)
+    def push(self, cell: int, position: int, letter: Letter, feedback: Any) -> None:
+        """Put a letter at the end of a queue; positions rise."""
+        value = write_queued(self._experiment, letter, feedback)
+        self._new.setdefault(cell, deque()).append(Queued(self._experiment.id, cell, position, value))
 
-    def pop(self, cell: int) -> Floats | None:
+    def pop(self, cell: int) -> tuple[Letter, Any] | None:
         known = self._read.get(cell)
         if not known and (known is None or cell in self._last):
             known = self._more(cell)
         if known:
             row = known.popleft()
             self._pulled.append(row)
-            return vector(row.value)
+            return read_queued(self._experiment, row.value)
         new = self._new.get(cell)
-        return vector(new.popleft().value) if new else None
+        return read_queued(self._experiment, new.popleft().value) if new else None
 
     def _more(self, cell: int) -> deque[Queued]:
-        rows = self._session.queued(self._experiment, cell, self._last.pop(cell, -1), CHUNK)
+        rows = self._session.queued(self._experiment.id, cell, self._last.pop(cell, -1), CHUNK)
         if len(rows) == CHUNK:
             self._last[cell] = rows[-1].position
         self._read[cell] = deque(rows)
@@ -74,47 +78,94 @@ class StoredQueues:
             self._session.push(rows)
 
 
-class Work:
+class Work(Rows):
     """What one transaction does to one experiment."""
 
     def __init__(self, running: Running, experiment: Experiment, session: Writer, now: float, exclusive: bool) -> None:
+        super().__init__(running.player)
         self.exclusive = exclusive
         self.running = running
         self.experiment = experiment
-        self.player = running.player
         self.session = session
         self.now = now
-        self.states: dict[int, State] = {}
-        self.fresh: list[int] = []
-        self.changed: dict[int, State] = {}
-        self.queues = StoredQueues(session, self.experiment.id)
+        self.queues = StoredQueues(session, experiment)
         self.events: list[Event] = []
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
         self.remarks: list[Remark] = []
         self.counts: Counter[str] = Counter()
         self.delta = 0
+        self._idle: dict[int, list[int]] = {}  # free states in hand, of each pool, as heaps
+        self._numbers: deque[int] = deque()  # of new instances, taken before they are needed
+        self._pushed = 0
+
+    # --- the room ---
+
+    def state(self, number: int) -> State:
+        if number not in self.states:
+            self.load([number])
+        return self.states[number]
+
+    def expect(self, contexts: Sequence[Floats | None]) -> None:
+        """So many decisions will be made: have the lowest-numbered free states for them, and numbers of new ones."""
+        if not self.rule.grows:
+            return
+        missing = 0
+        for pool, count in sorted(Counter(self.rule.pool(context) for context in contexts).items()):
+            stored = self.session.take_free(self.experiment.id, pool, count, list(self.states))
+            self.states.update((state.instance, state) for state in stored)
+            mine = (number for number, state in self.states.items() if state.free and state.pool == pool)
+            self._idle[pool] = heapq.nsmallest(count, mine)
+            missing += count - len(self._idle[pool])
+        if missing:
+            first = self.session.next_instance(self.experiment.id, missing)
+            self._numbers.extend(range(first, first + missing))
+
+    def lowest_free(self, pool: int = 0) -> Stool:
+        idle = self._idle.get(pool)
+        if idle:
+            state = self.states[heapq.heappop(idle)]
+        else:
+            number = self._numbers.popleft() if self._numbers else self.session.next_instance(self.experiment.id, 1)
+            state = self.states[number] = self.player.fresh(number, pool)
+        state.free = False
+        return Stool(self, state)
+
+    def push(self, queue: int, letter: Letter, feedback: Any) -> None:
+        self._pushed += 1
+        position = ((self.state(0).seq + 1) << PLACES) + self._pushed
+        self.queues.push(queue, position, letter, feedback)
+
+    def pop(self, queue: int) -> tuple[Letter, Any] | None:
+        return self.queues.pop(queue)
+
+    def create(self) -> None:
+        """The states that an experiment starts with."""
+        for number in range(self.rule.seats):
+            self.states[number] = self.changed[number] = self.player.fresh(number)
+        self.begin()
 
     # --- decisions that end ---
 
     def load(self, instances: Sequence[int]) -> None:
-        """Have these states in hand."""
-        missing = sorted({number for number in instances if number not in self.states})
+        """Have these states in hand, and those that a rule over several cannot do without."""
+        wanted = instances if self.apart else {*instances, *range(max(1, self.rule.seats))}
+        missing = sorted({number for number in wanted if number not in self.states})
         if missing:
             self.states.update(self.session.states(self.experiment.id, missing))
 
     def end(self, row: DecisionRow, kind: str, value: Any = None) -> DecisionRow:
         """A decision ends: with feedback, by default, dropped, or cancelled. Its state must be loaded."""
-        state = self.states[row.instance]
+        state = self.state(row.instance)
         if kind == "feedback" and row.stale:
             kind = "stale"
         if kind == "default" and row.stale:
             kind, value = "drop", None
+        letter = letter_of(row)
         if kind in ("feedback", "default"):
-            feedback = self.experiment.feedback(value, row.action)
-            self.player.feed(state, row.number, vector(row.context), row.action, row.probability, feedback, self.queues)
+            self.feed(letter, self.experiment.feedback(value, row.action))
         else:
-            self.player.release(state)
+            self.release(letter)
         text = None if value is None else write_value(value)
         delay = self.now - row.decided_at
         self._event(state, kind, row.ticket, row.action, None, text, delay)
@@ -133,10 +184,11 @@ class Work:
         value: str | None,
         delay: float | None,
     ) -> None:
-        self.changed[state.instance] = state
+        home = self.home(state)
+        self.changed[home.instance] = home
         self.events.append(
             Event(
-                self.experiment.id, state.instance, state.seq, kind, ticket, action, probability, value, delay, self.now
+                self.experiment.id, home.instance, home.seq, kind, ticket, action, probability, value, delay, self.now
             )
         )
 
@@ -160,35 +212,17 @@ class Work:
         near = count + self.delta + NEAR > self.experiment.outstanding
         return self.running.counted_at + (0.0 if near else RECOUNT) < self.now
 
-    def take(self, count: int) -> list[State]:
-        """States for so many decisions: BOLD's lowest-numbered free ones, then new ones; else the only one."""
-        if not self.experiment.pooled:
-            self.load([0])
-            return [self.states[0]] * count
-        stored = self.session.take_free(self.experiment.id, count, list(self.states))
-        self.states.update((state.instance, state) for state in stored)
-        free = heapq.nsmallest(count, (number for number, state in self.states.items() if state.free))
-        if len(free) < count:
-            missing = count - len(free)
-            first = self.session.next_instance(self.experiment.id, missing)
-            for number in range(first, first + missing):
-                self.states[number] = self.player.fresh(number)
-                free.append(number)
-        return [self.states[number] for number in free]
-
-    def decide(
-        self, state: State, context: Floats | None, allowed: tuple[int, ...] | None, ticket: bytes, round_: int
-    ) -> Decided:
-        """One decision by a state that `take` gave."""
+    def make(self, context: Floats | None, allowed: tuple[int, ...] | None, ticket: bytes, round_: int) -> Decided:
+        """One decision; `expect` has been told of it."""
         experiment = self.experiment
-        action, probability, number = self.player.decide(state, context, allowed, self.queues)
+        seat, number, action, probability, memo = self.decide(context, allowed, round_)
         expires = None if experiment.expiry is None else self.now + experiment.expiry
         self.decisions.append(
             DecisionRow(
                 ticket,
                 experiment.id,
                 round_,
-                state.instance,
+                seat,
                 number,
                 action,
                 probability,
@@ -196,8 +230,10 @@ class Work:
                 None if context is None else context.tobytes(),
                 self.now,
                 expires,
+                memo=None if memo is None else memo.tobytes(),
             )
         )
+        state = self.states[seat]
         self._event(state, "decide", ticket, action, probability, None, None)
         self.delta += 1
         return Decided(ticket.hex(), action, experiment.actions[action], probability, round_, expires)
@@ -216,17 +252,26 @@ class Work:
 
     def _everywhere(self, kind: str, action: int, change: Callable[[State], None]) -> None:
         total = self.session.next_instance(self.experiment.id, 0)
-        for at in range(0, total, CHUNK):
-            some = self.session.states(self.experiment.id, range(at, min(at + CHUNK, total)))
+        for at in range(0, total, CHUNK if self.apart else max(total, 1)):
+            some = self.session.states(self.experiment.id, range(at, min(at + CHUNK, total) if self.apart else total))
+            self.states.update(some)
+            self.changed.update(some)
             for state in some.values():
                 change(state)
-                self._event(state, kind, None, action, None, None, None)
+                if self.apart:
+                    self._note(state, kind, action)
+            if not self.apart:
+                self._note(self.state(0), kind, action)
             self.flush()
-            self.changed, self.events = {}, []
+            self.changed, self.events, self.states, self._book = {}, [], {}, None
+
+    def _note(self, state: State, kind: str, action: int) -> None:
+        self._step(state)
+        self._event(state, kind, None, action, None, None, None)
 
     def flush(self) -> None:
         """Write everything."""
-        self.player.settle()
+        self.settle()
         session = self.session
         if self.changed:
             session.put_states(self.experiment.id, self.changed.values())
@@ -236,9 +281,22 @@ class Work:
             session.add_decisions(self.decisions)
         if self.closings:
             session.end(self.closings)
-        if self.experiment.queued:
-            self.queues.flush()
+        self.queues.flush()
         if self.remarks:
             session.add_remarks(self.remarks)
         for kind, count in self.counts.items():
             session.count(self.experiment.id, kind, count)
+
+
+def letter_of(row: DecisionRow) -> Letter:
+    """A decision as its feedback will need it."""
+    return Letter(
+        row.round,
+        row.action,
+        row.probability,
+        vector(row.context),
+        row.instance,
+        row.number,
+        vector(row.memo),
+        bool(row.stale),
+    )

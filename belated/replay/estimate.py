@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.engine.verdict import half_width
 from belated.protocols import Floats
 from belated.replay.log import Whole
 from belated.studies.stats import Interval
+from belated.theory.verdicts import half_width
 
 ESTIMATORS = ("dr", "ips", "snips", "replay")
 

@@ -10,19 +10,15 @@ round that is not accepted nothing happened: the forecaster is as it was before.
 
 from __future__ import annotations
 
-import copy
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from belated.forecasters import BOLD, QPMD, Forecaster
-from belated.forecasters.instance import Instance
+from belated.forecasters import Forecaster
 from belated.protocols import NEVER, Learner
 from belated.replay.log import Log, Whole
 
@@ -63,14 +59,13 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
         end = count if by_rounds or not due else bisect_right(places, due[0][0])
         if contexts is not None:
             end = at + 1
-        take_back = forecaster.cancel if end == count else _memory(forecaster)
-        decision = forecaster.predict(None if contexts is None else contexts[at])
+        decision, take_back = forecaster.trial(None if contexts is None else contexts[at])
         fitting = spots[decision.action]
         place = bisect_left(fitting, at)
         found = fitting[place] if place < len(fitting) else count
         proposed[at : min(found + 1, end)] = decision.action
         if found >= end:
-            take_back(decision.ticket)
+            take_back()
             at = end
             continue
         if waits[found] < NEVER:
@@ -84,34 +79,3 @@ def _looks(forecaster: Forecaster) -> bool:
     """Whether it is given side information."""
     learner = forecaster.learner
     return learner.context_size > 0 if isinstance(learner, Learner) else True
-
-
-def _memory(forecaster: Forecaster) -> Callable[[int], None]:
-    """Remember how a forecaster is before a prediction; the answer takes that prediction back, as if never made.
-
-    QPM-D needs no memory: what it feeds to its learner before it predicts, it would feed at the next prediction.
-    """
-    if isinstance(forecaster, QPMD):
-        return forecaster.cancel
-    pool: list[Any] = forecaster._instances
-    if isinstance(forecaster, BOLD) and not forecaster._free:
-        size = len(pool)
-
-        def unmake(ticket: int) -> None:
-            forecaster.cancel(ticket)
-            forecaster._free.remove(size)
-            pool.pop()
-
-        return unmake
-    number = forecaster._free[0] if isinstance(forecaster, BOLD) else 0
-    asked = pool[number]
-    before = asked.state.copy() if isinstance(asked, Instance) else copy.deepcopy(asked)
-
-    def restore(ticket: int) -> None:
-        forecaster.cancel(ticket)
-        if isinstance(asked, Instance):
-            asked.state[:] = before
-        else:
-            pool[number] = before
-
-    return restore

@@ -152,8 +152,8 @@ def _check_marks(frame: Any) -> None:
     """Refuse what the service's export itself marks as impossible to answer."""
     if "propensity" in frame.columns and not frame["propensity"].fill_null(False).all():
         raise Unsupported(
-            "the log was made under QPM-D: a held action is played for certain, so what is recorded is not the "
-            "probability of the decision, and nothing can be said about other forecasters"
+            "the log was made under a forecaster whose recorded probabilities are no propensities (under QPM-D a held "
+            "action is played for certain): nothing can be said about other forecasters"
         )
     if {"name", "action"} <= set(frame.columns):
         called = frame.select("action", "name").drop_nulls().unique(maintain_order=True)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from belated import __version__
 from belated.errors import InvalidArgument
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
@@ -25,6 +24,7 @@ from belated.service import api, dashboard, openapi
 from belated.service.auth import Guard
 from belated.service.batch import Batcher, Busy
 from belated.service.metrics import Metrics, Place
+from belated.version import __version__
 
 log = logging.getLogger("belated")
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from belated import __version__
 from belated.service import api
+from belated.version import __version__
 
 
 class Answer(NamedTuple):

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from belated import catalog
-from belated.engine import loop
-from belated.engine.play import TALLIED, checkpoints_of, gather, play
+from belated.engine.play import SUMMARISED, TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
-from belated.engine.workspace import Setting, Tables
+from belated.engine.workspace import Setting, Tables, loop_of
 from belated.errors import Unsupported
 from belated.forecasters import Forecaster
+from belated.forecasters.instance import parts_of
 from belated.kernels import states
 from belated.kernels.compile import identity
 from belated.protocols import NEVER, Delays, Game, Learner
@@ -122,12 +122,12 @@ class Play(Cell):
 
     def compute(self, tell: Tell) -> Table:
         result = self.play(tell)
-        names = ("peak", "outstanding", "instances", "steps")
-        columns = {name: getattr(result, name) for name in names} | {"regret": result.regret}
+        columns = {name: getattr(result, name) for name in SUMMARISED} | {"regret": result.regret}
         for name in TALLIED:
             columns[name] = getattr(result, name)
             if self._values:
                 columns[f"{name}_by_value"] = result.groups[name].reshape(self.replications, -1)
+        columns |= {f"pool_{name}": counts for name, counts in result.pools.items() if self._values}
         return Table(columns, {"seconds": result.seconds})
 
     def play(self, tell: Tell, record: bool = False) -> Result:
@@ -152,8 +152,10 @@ class Play(Cell):
         setting = Setting(self.forecaster, self.game, self.delays, self.rounds, self.seed, spread, limit)
         tables = Tables.make(self.replications, self.game.actions, len(spread), self.rounds, False, self._values)
         tables.regret[:] = columns["regret"]
-        for name in ("peak", "outstanding", "instances", "steps"):
+        for name in SUMMARISED:
             tables.summary[name] = columns[name]
+        for name in tables.pools.dtype.names if self._values else ():
+            tables.pools[name] = columns[f"pool_{name}"]
         for name, stored in TALLIED.items():
             tables.tally[stored] = columns[name]
             if self._values:
@@ -170,7 +172,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     if not isinstance(learner, Learner):
         raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
     kernels = {
-        "the loop": loop.make_loop(*states.kernels(learner), type(forecaster), game.context_size > 0, learner.values),
+        **rule_of(forecaster, game),
         f"{type(game).__name__}.outcome": game.outcome,
         f"{type(game).__name__}.regret": game.regret,
         f"{type(game).__name__}.event": game.event,
@@ -181,8 +183,18 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
         learner.version,
         *(_identity(name, compiled) for name, compiled in kernels.items()),
         _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()),
+        _digest(states.as_record(forecaster.params()).tobytes()),
         _digest(np.asarray(game.params()).tobytes(), np.asarray(delays.params()).tobytes()),
     ]
+
+
+def rule_of(forecaster: Forecaster, game: Game) -> dict[str, Any]:
+    """What decides the course of a play on the forecaster's side: its compiled loop, or its rule in Python."""
+    if forecaster.kernels(parts_of(forecaster.learner)) is not None:
+        return {"the loop": loop_of(forecaster, game)}
+    kind = type(forecaster)
+    steps = ("choose", "deliver", "release", "begin", "start")
+    return {f"{kind.__name__}.{name}": getattr(kind, name) for name in steps}
 
 
 @cache

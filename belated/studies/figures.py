@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from belated.engine.verdict import half_width
 from belated.studies.stats import mean_interval
+from belated.theory.verdicts import half_width
 
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")

@@ -15,10 +15,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from belated.engine.verdict import Verdict
 from belated.studies.figures import rendered
 from belated.studies.stats import number
 from belated.studies.store import write_whole
+from belated.theory.verdicts import Verdict
 
 #: How a word is shown.
 TONES = {
@@ -154,7 +154,7 @@ class Page:
         return path
 
     def html(self, images: dict[str, str]) -> str:
-        from belated import __version__
+        from belated.version import __version__
 
         style = resources.files("belated.studies").joinpath("page.css").read_text(encoding="utf-8")
         body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>']

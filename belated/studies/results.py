@@ -13,7 +13,6 @@ import numpy as np
 
 from belated import catalog, notation
 from belated.engine.result import Result
-from belated.engine.verdict import LEVEL
 from belated.errors import InvalidArgument
 from belated.protocols import Learner
 from belated.studies.cells import Play
@@ -21,6 +20,7 @@ from belated.studies.run import Done, State
 from belated.studies.stats import mean_interval
 from belated.studies.store import Store
 from belated.studies.study import Study
+from belated.theory.verdicts import LEVEL
 
 if TYPE_CHECKING:
     import polars

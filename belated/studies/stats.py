@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, half_width
 from belated.protocols import Floats
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import LEVEL, half_width
 
 #: Resamples of a bootstrap.
 RESAMPLES = 10_000

@@ -9,13 +9,12 @@ import numpy as np
 
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD
-from belated.forecasters.base import Forecaster, Kernels
-from belated.forecasters.instance import make_ask, make_tell
+from belated.forecasters.bold import SHIFT, lowest_bit
 from belated.forecasters.qpmd import make_choose
+from belated.forecasters.room import Kernels, Letter, Parts, Seat
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.learners.ucb1 import UCB1, widest, width_now
-from belated.protocols import Decision
 
 #: A stream of its own, beside those of belated.kernels.random: which free instance RandomBOLD hands out.
 CHOICE = np.uint64(5)
@@ -27,81 +26,61 @@ def place(k0, k1, round_, count):
     return int(count * uniform((k0, k1, np.uint64(round_), np.uint64(0), CHOICE), 0))
 
 
-class Unsaved(Forecaster):
-    """A forecaster that `from_bytes` would not know."""
-
-    def to_bytes(self) -> bytes:
-        raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")
-
-
-class RandomBOLD(Unsaved, BOLD):
+class RandomBOLD(BOLD):
     """BOLD that hands out a uniformly random free instance instead of the lowest-numbered one (design rule 4).
 
     The choice does not look at predictions, so BOLD's theorem covers it, and M = G* + 1 as ever.
     """
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        if not self._free:
-            return super()._choose(context)
-        at = int(place(*self._key, self._issued + 1, len(self._free)))
-        instance = self._free[at]
-        action, probability = self._ask(instance, context)
-        self._free[at] = self._free[-1]
-        self._free.pop()
-        return instance, action, probability
+    def check(self, learner: Any) -> None:
+        super().check(learner)
+        if self.by_value:
+            raise Unsupported("RandomBOLD has one pool")
 
-    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
-        self._instances[instance].update(context, made.action, made.probability, feedback)
-        self._free.append(instance)
+    def to_bytes(self) -> bytes:
+        raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")
 
-    def _release(self, instance: int) -> None:
-        self._free.append(instance)
+    def choose(self, room: Any, context: Any) -> tuple[Seat, Any, float]:
+        free = sorted(room.idle.get(0, ()))
+        if not free:
+            return super().choose(room, context)
+        chosen = free[int(place(*room.key, room.round, len(free)))]
+        seats = [room.lowest_free() for _ in range(free.index(chosen) + 1)]
+        for seat in seats[:-1]:
+            room.free(seat.number)
+        return seats[-1], *seats[-1].ask(context)
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
-        ask, tell = make_ask(predict), make_tell(update)
+    def kernels(self, parts: Parts) -> Kernels:
+        usual, ask = super().kernels(parts), parts.ask
 
-        # marks[0], ..., marks[desk.hint - 1]: the free instances, in any order.
-        def begin(desk, marks):
-            desk.hint = 0
-            put_back(desk, marks, 0)
-
-        def choose(desk, params, blank, pool, marks, slab, context, k0, k1, tally):
-            if desk.hint == 0:
+        def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
+            free = desk.instances - desk.outstanding
+            if free == 0:
                 instance = desk.instances
                 pool[instance] = blank[0]
                 desk.instances += 1
             else:
-                round_ = 1
-                for i in range(len(tally)):
-                    round_ += tally[i].pulls
-                at = place(k0, k1, round_, desk.hint)
-                instance = marks[at]
-                desk.hint -= 1
-                marks[at] = marks[desk.hint]
+                instance = take_nth(marks, place(k0, k1, round_, free))
             desk.instance = instance
             return ask(params, pool[instance], context, instance, k0, k1)
 
-        def deliver(desk, params, pool, marks, slab, context, entry):
-            letter = slab[entry]
-            state = pool[letter.instance]
-            number = state.predictions
-            tell(params, state, context, number, letter.action, letter.probability, letter.feedback)
-            put_back(desk, marks, letter.instance)
-            return False
-
-        def release(desk, marks, instance):
-            put_back(desk, marks, instance)
-
-        usual = BOLD.kernels(predict, update, replace, values)
-        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), usual.replace)
+        return usual._replace(choose=kernel(choose))
 
 
 @kernel
-def put_back(desk, marks, instance):
-    """The instance is free again: it joins the end of the list."""
-    marks[desk.hint] = instance
-    desk.hint += 1
+def take_nth(marks, count):
+    """The free instance that `count` lower ones are free before, now busy."""
+    word, rest = 0, marks[0]
+    while True:
+        while rest == 0:
+            word += 1
+            rest = marks[word]
+        bit = lowest_bit(rest)
+        if count == 0:
+            marks[word] ^= np.int64(1) << bit
+            return (word << SHIFT) + bit
+        count -= 1
+        rest &= rest - 1
 
 
 @dataclass(frozen=True)
@@ -116,26 +95,22 @@ class LowestUCB1(UCB1):
         return widest(state.mean, state.radius, state.predicted, width_now(state)), 1.0
 
 
-class TicketQPMD(Unsaved, QPMD):
+class TicketQPMD(QPMD):
     """QPM-D that feeds the base with the probability of the ticket whose feedback is consumed (design rule 6).
 
     That is the wrong one: the base's pending query was made with another. No theorem covers it.
     """
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        held = self._held[0]
-        while held is None or self._queues[held[0]]:
-            if held is not None:
-                probability, feedback = self._queues[held[0]].popleft()
-                self._instances[0].update(None, held[0], probability, feedback)
-            held = self._hold(0, self._ask(0, None))
-        return 0, *held
+    queues_feedback_only = False
 
-    def _deliver(self, made: Decision, context: Any, instance: int, number: int, feedback: Any) -> None:
-        self._queues[made.action].append((made.probability, feedback))
+    def to_bytes(self) -> bytes:
+        raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Kernels:
-        ask, tell = make_ask(predict), make_tell(update)
-        usual = QPMD.kernels(predict, update, replace, values)
-        return usual._replace(choose=make_choose(ask, tell, values, by_ticket=True))
+    def feed(self, seat: Seat, context: Any, action: int, probability: float, letter: Letter, feedback: Any) -> None:
+        seat.tell(context, action, letter.probability, feedback)
+
+    def theorem(self, case: Any) -> str:
+        return "no theorem covers feedback that is weighed by the probability of another prediction"
+
+    def kernels(self, parts: Parts) -> Kernels:
+        return super().kernels(parts)._replace(choose=make_choose(parts, by_ticket=True))

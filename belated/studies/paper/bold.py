@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from belated import bounds
 from belated.delays import Constant, Geometric, Pareto, Uniform
 from belated.engine.result import Result
-from belated.engine.verdict import LEVEL, Verdict, judge
 from belated.forecasters import BOLD
 from belated.games import Block, RandomWalk, Switching
 from belated.learners import Exp3, Hedge, TsallisINF
@@ -28,6 +26,8 @@ from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, curve_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Fit, Interval, mean_interval, number, power_fit
+from belated.theory import bounds
+from belated.theory.verdicts import LEVEL, Verdict, judge
 
 ACTIONS = 5
 SEED = 1

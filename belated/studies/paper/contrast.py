@@ -14,8 +14,6 @@ import numpy as np
 
 from belated.delays import Constant
 from belated.engine.result import Result
-from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, Verdict, half_width, judge
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
@@ -27,6 +25,8 @@ from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Fit, Interval, line_fit, mean_interval, number
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import LEVEL, Verdict, half_width, judge
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 GAPS = np.array([max(MEANS) - mean for mean in MEANS])

@@ -9,8 +9,6 @@ import numpy as np
 
 from belated.delays import Constant
 from belated.engine.result import Result
-from belated.engine.theorem import error_of
-from belated.engine.verdict import Verdict, judge
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Monitoring, apple_tasting, bartok, label_efficient
 from belated.learners import CBP, GlobalExp3
@@ -21,6 +19,8 @@ from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import power_fit
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import Verdict, judge
 
 SEED = 37
 BOLD_RULE, QPMD_RULE, DIRECT_RULE = "BOLD(GlobalExp3)", "QPM-D(CBP)", "CBP directly"

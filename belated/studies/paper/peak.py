@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from belated import bounds, notation
+from belated import notation
 from belated.delays import Batched, Constant, Empirical, Geometric, Law, Lossy, Pareto, Poisson, Uniform
 from belated.engine.result import Result
-from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, Verdict, judge
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import RoundRobin
@@ -24,6 +22,9 @@ from belated.studies.paper.part import Part
 from belated.studies.results import replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Fit, corrected, fits_law, line_fit, number, poisson_binomial
+from belated.theory import bounds
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import LEVEL, Verdict, judge
 
 #: What the sample law draws from, times the mean: half of the feedback is there at once, a tenth is four times as late.
 SAMPLE = (0, 0, 0, 0, 0, 1, 1, 2, 2, 4)

@@ -14,7 +14,6 @@ import numpy as np
 
 from belated import delays, games
 from belated.engine.result import Result
-from belated.engine.verdict import LEVEL
 from belated.forecasters import Direct
 from belated.learners import ChernoffUCB, ThompsonBernoulli
 from belated.protocols import Learner
@@ -25,6 +24,7 @@ from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Interval, mean_interval, number
+from belated.theory.verdicts import LEVEL
 
 DELAYS = (1, 3, 10, 32, 100, 316, 1000)
 PUBLISHED = {

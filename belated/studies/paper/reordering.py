@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.delays import Geometric, Law, Pareto, PerAction
-from belated.engine.verdict import LEVEL
 from belated.errors import BelatedError
 from belated.forecasters import QPMD
 from belated.games import Bernoulli
@@ -25,6 +24,7 @@ from belated.studies.cells import Cell, Play, Table, Tell
 from belated.studies.page import Block, Drawing, Finding, Rows, Text
 from belated.studies.run import Done
 from belated.studies.stats import corrected, mean_interval, number
+from belated.theory.verdicts import LEVEL
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 SEED = 2013

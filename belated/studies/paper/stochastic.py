@@ -11,8 +11,6 @@ import numpy as np
 
 from belated.delays import Constant, Geometric, Law, Pareto, PerAction
 from belated.engine.result import Result
-from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, Verdict, judge
 from belated.forecasters import QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
@@ -26,6 +24,8 @@ from belated.studies.paper.reordering import MEANS
 from belated.studies.results import Pairs, cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Fit, line_fit, number
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import LEVEL, Verdict, judge
 
 SEED = 2013
 GAPS = max(MEANS) - np.array(MEANS)

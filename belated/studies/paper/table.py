@@ -9,8 +9,6 @@ import numpy as np
 
 from belated import delays, games
 from belated.engine.result import Result
-from belated.engine.theorem import error_of
-from belated.engine.verdict import LEVEL, Verdict, half_width, judge
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.learners import UCB1, Exp3, Hedge
 from belated.protocols import Delays, Feedback, Learner
@@ -20,6 +18,8 @@ from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
 from belated.studies.stats import number
+from belated.theory.theorems import error_of
+from belated.theory.verdicts import LEVEL, Verdict, half_width, judge
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 TAU = 99

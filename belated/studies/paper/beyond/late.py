@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from belated import bounds
 from belated.delays import Constant, PerAction
 from belated.engine.result import Result
 from belated.learners import Exp3
@@ -25,6 +24,7 @@ from belated.studies.paper.beyond.shared import (
 )
 from belated.studies.run import Done
 from belated.studies.stats import number
+from belated.theory import bounds
 
 SIDES = {"best": 4, "worst": 0}
 

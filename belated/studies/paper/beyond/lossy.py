@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from belated.delays import Constant, Lossy
-from belated.engine.verdict import LEVEL
 from belated.studies import figures
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.beyond.shared import (
@@ -25,6 +24,7 @@ from belated.studies.paper.beyond.shared import (
 )
 from belated.studies.run import Done
 from belated.studies.stats import mean_interval, number
+from belated.theory.verdicts import LEVEL
 
 
 def lossy_plays(grid: Grid) -> Plays:

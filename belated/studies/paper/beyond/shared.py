@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from belated.engine.result import Result
-from belated.engine.verdict import LEVEL
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import UCB1, Exp3
@@ -20,6 +19,7 @@ from belated.studies.cells import Play
 from belated.studies.page import ORDER, Finding, Rows
 from belated.studies.run import Done
 from belated.studies.stats import Interval, number
+from belated.theory.verdicts import LEVEL
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 ARMS = Bernoulli(MEANS)

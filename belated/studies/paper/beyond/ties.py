@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from belated.delays import Constant
-from belated.engine.verdict import LEVEL
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import UCB1
@@ -26,6 +25,7 @@ from belated.studies.paper.beyond.shared import (
 )
 from belated.studies.run import Done
 from belated.studies.variants import LowestUCB1
+from belated.theory.verdicts import LEVEL
 
 #: Two games of ten actions: means far apart, and close together.
 FAR = Bernoulli(tuple(np.linspace(0.1, 0.9, 10).round(2).tolist()))

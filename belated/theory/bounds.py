@@ -102,6 +102,22 @@ def bold(base_bound: BaseBound, n: float, peak: ArrayLike) -> float:
     return float(np.dot(terms, counts) / counts.sum())
 
 
+def bold_pools(base_bound: BaseBound, rounds: ArrayLike, peaks: ArrayLike) -> float:
+    """BOLD with a pool for each value c of the side information, against the best map from values to actions.
+
+    E R_n <= E sum_c (G*_c + 1) f~(n_c / (G*_c + 1)) for n_c rounds and peaks G*_c of each value; those that
+    never come add nothing. Conditions as in `bold`, with side information that looks at nothing that was played.
+
+    >>> round(bold_pools(lambda m: hedge(m, 4), [600, 400], [9, 4]), 1)
+    145.3
+    """
+    counts, most = _vector("rounds", rounds), _vector("peaks", peaks)
+    if counts.shape != most.shape:
+        raise InvalidArgument(f"rounds and peaks must have a number for each value, got {counts.size} and {most.size}")
+    pairs = zip(counts.tolist(), most.tolist(), strict=True)
+    return float(sum(bold(base_bound, count, peak) for count, peak in pairs if count > 0))
+
+
 def bold_iid(base_bound: BaseBound, n: float, mean_delay: float) -> float:
     """BOLD, i.i.d. delays: E R_n <= (B + 2) f~(n / (B + 2)), B = B(n, E tau); see `bold` and `outstanding`.
 
@@ -154,6 +170,21 @@ def qpmd_iid(base_regret: float, gaps: ArrayLike, n: float, mean_delays: ArrayLi
     """
     means = _vector("mean_delays", mean_delays)
     return qpmd(base_regret, gaps, [outstanding(n, mean) for mean in means.tolist()])
+
+
+def sdb(base_regret: float, gaps: ArrayLike, peak: float) -> float:
+    """SDB without a prior: E R_n <= E R^Base_n + sum_i Delta_i (E G*_n + 1).
+
+    An action is never ahead of what the base asks for by more than G* + 1. Conditions as in `qpmd`, with delays
+    that do not look at rewards that are not in yet.
+
+    >>> round(sdb(ucb1(10_000, [0, 0.2]), [0, 0.2], 100), 1)
+    389.5
+    """
+    gaps = _vector("gaps", gaps)
+    return require.real("base_regret", base_regret, low=0) + float(gaps.sum()) * (
+        require.real("peak", peak, low=0) + 1.0
+    )
 
 
 def ucb1(n: float, gaps: ArrayLike) -> float:

@@ -1,0 +1,69 @@
+"""Which theorem covers a run, or why none does: what all theorems want first, then what the forecaster's own says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from belated.protocols import Delays, Game, Learner
+from belated.theory.case import Case, Counts
+from belated.theory.theorems import Theorem
+
+_COMPARATORS = {
+    "action": "the best action",
+    "expert": "the best expert",
+    "map": "the best map from values of the side information to actions",
+}
+
+
+def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bool = False) -> Theorem | str:
+    """The theorem that covers a run of a forecaster on a game, or the reason why none does.
+
+    `defaults` says whether feedback was made up for what expired.
+    """
+    learner = rule.learner
+    reason = _outside(learner, game, counts, defaults)
+    if reason is not None:
+        return reason
+    scale = float(game.scale)
+    means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
+    pools = counts.pools
+    case = Case(
+        learner=learner,
+        n=counts.n,
+        peak=np.asarray(counts.summary["peak"], float),
+        peaks=np.asarray(counts.cells["peak"], float),
+        means=None if means is None else means / (scale or 1.0),
+        scale=scale,
+        total=np.asarray(counts.summary["total"], float),
+        pool_rounds=np.asarray(pools["rounds"], float) if pools.size else None,
+        pool_peaks=np.asarray(pools["peak"], float) if pools.size else None,
+        by_action=delays.depends_on_action,
+        by_reward=delays.depends_on_reward,
+    )
+    found: Theorem | str = rule.theorem(case)
+    return found
+
+
+def _outside(learner: Any, game: Game, counts: Counts, defaults: bool) -> str | None:
+    """What no theorem covers."""
+    if not isinstance(learner, Learner):
+        return "a plain learner has no stated bound"
+    if defaults:
+        return "a default was learned for feedback that did not come in time, which the theorems do not cover"
+    if counts.tally["cancelled"].any():
+        return "tickets were cancelled, which the theorems do not cover"
+    if counts.tally["dropped"].any():
+        return "actions were replaced and their feedback dropped, which the theorems do not cover"
+    if game.reactive:
+        return f"what {type(game).__name__} does depends on what was played, which the theorems do not cover"
+    if getattr(game, "law", None) is not None and getattr(game, "trace", None) is not None:
+        return "the regret is that under the law, the outcomes are a given sequence: no theorem speaks of both"
+    if not game.fixed_comparator:
+        return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
+    if learner.comparator != game.comparator:
+        theirs, ours = (_COMPARATORS[who.comparator] for who in (learner, game))
+        name = type(learner).__name__
+        return f"the bound of {name} is against {theirs}, the regret of {type(game).__name__} is against {ours}"
+    return None

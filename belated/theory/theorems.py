@@ -1,0 +1,188 @@
+"""Theorems as objects: a bound on the mean regret as a function of n, with the measured peaks in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from belated.protocols import Floats, Learner
+from belated.theory import bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Theorem(ABC):
+    """A bound on the mean regret as a function of n, with the measured peaks in it.
+
+    The peaks are those of the whole run. For fewer rounds than it had, they make the bound larger, never wrong.
+    Learners state their bounds for rewards in [0, 1]; `scale` is the range of the game's, in which its regret is.
+    """
+
+    learner: Learner
+    scale: float = field(default=1.0, kw_only=True)
+
+    @abstractmethod
+    def bound(self, n: int) -> float:
+        """The bound at n rounds, at most scale * n."""
+
+    def error(self, n: int) -> float:
+        """The standard error of the bound: its peaks were measured too."""
+        return 0.0
+
+    @property
+    def adds(self) -> bool:
+        """Whether delay adds a term; else it multiplies."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class BoldTheorem(Theorem):
+    """E R_n <= E[(G* + 1) f~(n / (G* + 1))], the mean over the replications."""
+
+    peak: Floats
+    means: Floats | None
+
+    def bound(self, n: int) -> float:
+        return self.scale * bounds.bold(self.base, n, self.peak)
+
+    def error(self, n: int) -> float:
+        peaks, which = np.unique(self.peak, return_inverse=True)
+        terms = np.array([bounds.bold(self.base, n, [peak]) for peak in peaks.tolist()])
+        return self.scale * error_of(terms[which])
+
+    def base(self, n: float) -> float:
+        """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
+        value = self.learner.bound(n)
+        if value is None and self.means is not None:
+            value, first = (self.learner.stochastic_bound(m, self.means) or 0.0 for m in (n, 1.0))
+            value += max(0.0, 1.0 - first)
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class PoolsTheorem(Theorem):
+    """A pool for each value: E R_n <= E[sum_c (G*_c + 1) f~(n_c / (G*_c + 1))], f that of one value's learner.
+
+    For fewer rounds than the run had, n_c is taken as large as it can be for the bound: in proportion to G*_c + 1.
+    """
+
+    pool_rounds: Floats  #: n_c, (replications, values)
+    pool_peaks: Floats  #: G*_c, likewise
+    n: int
+
+    def bound(self, n: int) -> float:
+        return self.scale * float(self._terms(n).mean())
+
+    def error(self, n: int) -> float:
+        return self.scale * error_of(self._terms(n))
+
+    def _terms(self, n: int) -> Floats:
+        """One number a replication."""
+        if n < self.n:
+            instances = ((self.pool_peaks + 1) * (self.pool_rounds > 0)).sum(axis=1)
+            return np.array([bounds.bold(self.base, n, each - 1) for each in instances.tolist()])
+        rows = zip(self.pool_rounds, self.pool_peaks, strict=True)
+        return np.array([bounds.bold_pools(self.base, *row) for row in rows])
+
+    def base(self, n: float) -> float:
+        """f, that of the learner of one value."""
+        inner: Learner = getattr(self.learner, "learner", self.learner)
+        value = inner.bound(n)
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class TotalTheorem(Theorem):
+    """What a learner says of itself when it is told late, by the sum of G_t."""
+
+    total: Floats
+
+    def bound(self, n: int) -> float:
+        known = self.learner.bound_under_delay(n, float(self.total.mean()))
+        assert known is not None
+        return self.scale * min(float(n), known)
+
+    def error(self, n: int) -> float:
+        low, high = (self.learner.bound_under_delay(n, max(0.0, float(self.total.mean()) + by)) for by in self._reach)
+        return self.scale * ((high or 0.0) - (low or 0.0)) / 2
+
+    @property
+    def _reach(self) -> tuple[float, float]:
+        error = error_of(self.total)
+        return -error, error
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(Theorem):
+    """One that adds sum_i Delta_i E G*_i, or more, to a regret without delay."""
+
+    means: Floats
+
+    @property
+    def gaps(self) -> Floats:
+        return np.asarray(self.means.max(axis=-1, keepdims=True) - self.means)
+
+    @property
+    def adds(self) -> bool:
+        return True
+
+    @abstractmethod
+    def raw(self, n: int) -> float:
+        """The bound for rewards in [0, 1], not cut at n."""
+
+    def bound(self, n: int) -> float:
+        return self.scale * min(float(n), self.raw(n))
+
+    def base(self, n: int) -> float:
+        """The learner's bound without delay: the better of the two that it may have."""
+        both = (self.learner.stochastic_bound(n, self.means), self.learner.bound(n))
+        return min((f for f in both if f is not None), default=float(n))
+
+
+@dataclass(frozen=True, eq=False)
+class QpmdTheorem(Additive):
+    """E R_n <= E R^base_n + sum_i Delta_i E G*_i."""
+
+    peaks: Floats  #: (replications, ...)
+
+    def raw(self, n: int) -> float:
+        return bounds.qpmd(self.base(n), self.gaps.ravel(), self.peaks.mean(axis=0).ravel())
+
+    def error(self, n: int) -> float:
+        return self.scale * error_of((self.peaks * self.gaps).reshape(len(self.peaks), -1).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SdbTheorem(Additive):
+    """E R_n <= E R^base_n + sum_i Delta_i (E G* + 1)."""
+
+    peak: Floats  #: (replications,)
+
+    def raw(self, n: int) -> float:
+        return bounds.sdb(self.base(n), self.gaps.ravel(), float(self.peak.mean()))
+
+    def error(self, n: int) -> float:
+        return self.scale * float(self.gaps.sum()) * error_of(self.peak)
+
+
+@dataclass(frozen=True, eq=False)
+class DirectTheorem(Additive):
+    """What the learner says of itself under delay: Delayed-UCB1, Delayed-KL-UCB."""
+
+    peaks: Floats  #: (replications, ...)
+    peak: float | None
+
+    def raw(self, n: int) -> float:
+        known = self.learner.delayed_bound(n, self.means, self.peaks.mean(axis=0), self.peak)
+        return float(n) if isinstance(known, str) else known
+
+    def error(self, n: int) -> float:
+        return self.scale * error_of((self.peaks * self.gaps).reshape(len(self.peaks), -1).sum(axis=1))
+
+
+def error_of(values: Floats) -> float:
+    """The standard error of a mean; 0 of a single value."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
