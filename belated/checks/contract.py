@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from belated import catalog, delays, games
-from belated.errors import BelatedError
+from belated.engine.play import play
+from belated.errors import BelatedError, Unsupported
 from belated.forecasters import Forecaster
 from belated.protocols import Delays, Game, Learner
+
+#: As far as feedback goes in checks where it may be any finite number.
+FAR = 1e6
 
 
 class CheckFailed(BelatedError, AssertionError):
@@ -23,14 +27,53 @@ def demand(truth: Any, message: str) -> None:
         raise CheckFailed(message)
 
 
+def accepts(forecaster: type[Forecaster], learner: Learner) -> bool:
+    """Whether a forecaster plays a learner."""
+    try:
+        forecaster(learner)
+    except Unsupported:
+        return False
+    return True
+
+
 def allowed(learner: Learner) -> list[type[Forecaster]]:
     """The forecasters that may play a learner."""
-    refused = set()
-    if not learner.tolerates_delay:
-        refused.add(catalog.FORECASTERS["direct"])
-    if learner.context_size and not learner.values:
-        refused.add(catalog.FORECASTERS["qpmd"])
-    return [f for f in catalog.FORECASTERS.values() if f not in refused]
+    return [forecaster for forecaster in catalog.FORECASTERS.values() if accepts(forecaster, learner)]
+
+
+#: What compiled and Python runs must agree in.
+COMPARED = (
+    *("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled"),
+    *("dropped", "total", "defaulted", "outstanding", "instances", "steps", "base_pulls"),
+)
+
+
+def compare(
+    forecaster: Forecaster, game: Game, law: Delays, rounds: int, expiry: int | None, default: float | None = None
+) -> None:
+    """The compiled loop and the Python form agree in every action, count and regret."""
+    one, two = (
+        play(
+            forecaster,
+            game,
+            law,
+            rounds=rounds,
+            replications=2,
+            record=True,
+            expiry=expiry,
+            default=default,
+            engine=engine,
+        )
+        for engine in ("compiled", "python")
+    )
+    where = f"{forecaster!r}, {type(game).__name__}, {law!r}, expiry {expiry}"
+    for name in COMPARED:
+        same = np.array_equal(getattr(one, name), getattr(two, name))
+        demand(same, f"{where}: compiled and Python differ in {name}")
+    for name in one.pools:
+        demand(
+            np.array_equal(one.pools[name], two.pools[name]), f"{where}: compiled and Python differ in {name} by value"
+        )
 
 
 def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
@@ -74,7 +117,8 @@ def extremes(learner: Learner, action: int) -> Iterator[Any]:
     if learner.feedback == "symbol":
         yield from (np.array([float(code)]) for code in (0, len(set(learner.symbols[action])) - 1))
     else:
-        yield from (np.full(learner.actions if learner.feedback == "full" else 1, value) for value in (0.0, 1.0))
+        ends = (max(learner.smallest, -FAR), min(learner.largest, FAR))
+        yield from (np.full(learner.feedback_size, end) for end in ends)
 
 
 def laws(rounds: int) -> Iterator[tuple[Delays, int | None]]:

@@ -15,6 +15,7 @@ from belated.checks.contract import (
     allowed,
     answer_of,
     arena,
+    compare,
     context_of,
     demand,
     extremes,
@@ -23,19 +24,13 @@ from belated.checks.contract import (
 )
 from belated.engine.play import play
 from belated.errors import Unsupported
-from belated.forecasters import BOLD, QPMD, Direct, Forecaster
+from belated.forecasters import BOLD, QPMD, SDB, Direct, Forecaster, Paced
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
 from belated.kernels.random import key_of
 from belated.protocols import Delays, Game, Learner
 
 ROUNDS = 300
-#: What compiled and Python runs must agree in.
-COMPARED = (
-    *("actions", "probabilities", "delays", "regret", "peak", "peaks", "pulls", "observed", "cancelled"),
-    "dropped",
-    *("outstanding", "instances", "steps", "base_pulls"),
-)
 
 
 def _instance(learner: Learner, number: int = 0, seed: int = 0) -> Instance:
@@ -169,16 +164,7 @@ def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | N
     """The compiled loop and the Python form agree in every action, count and regret."""
     for forecaster in forecasters or allowed(learner):
         for game, law, expiry in _plays(learner, forecaster):
-            one, two = (
-                play(
-                    forecaster(learner), game, law, rounds=ROUNDS, replications=2, record=True, expiry=expiry, engine=e
-                )
-                for e in ("compiled", "python")
-            )
-            where = f"{forecaster.__name__}, {type(game).__name__}, {law!r}, expiry {expiry}"
-            for name in COMPARED:
-                same = np.array_equal(getattr(one, name), getattr(two, name))
-                demand(same, f"{where}: compiled and Python differ in {name}")
+            compare(forecaster(learner), game, law, ROUNDS, expiry)
 
 
 def _plays(learner: Learner, forecaster: type[Forecaster]) -> Iterator[tuple[Game, Delays, int | None]]:
@@ -283,17 +269,42 @@ def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list
 
 
 def is_refused_where_it_must(learner: Learner) -> None:
-    """Direct refuses a learner that does not tolerate delay, QPM-D one with endlessly many contexts; nothing else."""
-    for forecaster, fits in (
-        (Direct, learner.tolerates_delay),
-        (QPMD, learner.context_size == 0 or learner.values > 0),
-    ):
+    """Forecasters refuse what is outside their conditions, and nothing else."""
+    finite = (learner.context_size == 0 or learner.values > 0) and not learner.point_size
+    late = learner.tolerates_delay
+    plain = not (learner.memo or learner.in_order)
+    conditions = {
+        Direct: late,
+        BOLD: True,
+        QPMD: finite,
+        Paced: late and learner.feedback not in ("bandit", "symbol") and not learner.in_order,
+        SDB: finite and late and plain and not learner.weighs,
+    }
+    for forecaster, fits in conditions.items():
         try:
             forecaster(learner)
         except Unsupported as error:
             demand(not fits, f"{forecaster.__name__} refuses {learner!r}: {error}")
         else:
             demand(fits, f"{forecaster.__name__} accepts {learner!r}, which is outside its conditions")
+
+
+def says_whether_it_weighs(learner: Learner) -> None:
+    """A learner whose update depends on the probability that it is given says so."""
+    game = arena(learner, ROUNDS)
+    for rounds in (1, 40):
+        states = []
+        for factor in (1.0, 0.5):
+            instance = _instance(learner)
+            _drive(instance, learner, game, range(rounds))
+            context = context_of(game, learner, rounds)
+            action, probability = instance.predict(context)
+            told = feedback_of(game, learner, rounds, action)
+            instance.update(context, action, factor * probability, told)
+            states.append(instance.state.tobytes())
+        demand(
+            learner.weighs or states[0] == states[1], "its update uses the probability, and it does not say `weighs`"
+        )
 
 
 def bound_is_a_bound(learner: Learner) -> None:
@@ -324,6 +335,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     forgets_what_is_replaced,
     grows_as_it_replaces,
     saved_continues,
+    says_whether_it_weighs,
     is_refused_where_it_must,
     bound_is_a_bound,
 )

@@ -172,7 +172,6 @@ class Shape(NamedTuple):
     values: int = 0  # how many values of it the learner tells apart
     memo: int = 0  # numbers that wait beside the feedback
     point: int = 0  # those of them that are the action
-    in_order: bool = False  # whether feedback is held back
 
 
 @cache
@@ -183,7 +182,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     information the tally has a row of actions for all and one for each value.
     """
     begin, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point, in_order = shape
+    grows, informs, values, memo, point = shape
 
     def loop(
         budget,
@@ -398,8 +397,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
                     if values:
                         pools[replication, value_of(shown, values)].open -= 1
-                    if in_order:
-                        desk.free = free
                     keep = False
                     if letter.cancelled == 1:
                         about.cancelled += 1
@@ -421,8 +418,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         if values:
                             group.observed += 1
                         keep = deliver(desk, rule, params, pool, marks, slab, contexts, shown, entry)
-                    if in_order:
-                        free = desk.free
                     if not keep:
                         letter.next = free
                         free = entry

@@ -233,9 +233,7 @@ def loop_of(rule: Forecaster, game: Game) -> Any:
     learner = rule.learner
     assert isinstance(learner, Learner)
     parts = parts_of(learner)
-    shape = loop.Shape(
-        rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size, parts.in_order
-    )
+    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size)
     key = (type(rule), tuple(rule.parameters().items()), parts, shape)
     if key not in _loops:
         kernels = rule.kernels(parts)

@@ -63,29 +63,26 @@ class Direct(Forecaster):
 
     def choose(self, room: Room, context: Any) -> tuple[Seat, Any, float]:
         seat = room.seat()
+        if self.in_order:
+            self._tell_those_whose_turn_it_is(room, seat)
         return seat, *seat.ask(context)
 
     def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
         if self.in_order:
-            self._line_up(room, letter, feedback)
+            room.push(letter.number, letter, feedback)  # a queue for each prediction
         else:
             room.seat().answer(letter, feedback)
 
     def release(self, room: Room, letter: Letter) -> None:
         room.seat().lost(letter)
         if self.in_order:
-            self._line_up(room, letter, None)
+            room.push(letter.number, letter, None)
 
-    def _line_up(self, room: Room, letter: Letter, feedback: Any) -> None:
-        """Tell all whose turn has come; None stands for a prediction that has no feedback. A queue for each number."""
-        room.push(letter.number, letter, feedback)
-        while True:
-            due = room.pop(int(room.notes["told"]) + 1)
-            if due is None:
-                return
+    def _tell_those_whose_turn_it_is(self, room: Room, seat: Seat) -> None:
+        while (due := room.pop(int(room.notes["told"]) + 1)) is not None:
             room.notes["told"] += 1
-            if due[1] is not None:
-                room.seat().answer(*due)
+            if due[1] is not None:  # it has feedback
+                seat.answer(*due)
 
     def marks(self, instances: int) -> int:
         return 2 if self.in_order else 0
@@ -139,22 +136,13 @@ def lined_up(simple: Kernels, parts: Parts) -> Kernels:
     marks[0]: up to which round it was told; marks[1]: the first of the entries that wait, which are linked in the order
     of their rounds, -1 if there is none.
     """
-    answer, lost = parts.answer, parts.lost
+    ask, answer, lost = parts.ask, parts.answer, parts.lost
 
     def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
         marks[0] = 0
         marks[1] = -1
 
-    def line_up(desk, params, pool, marks, slab, contexts, entry):
-        round_ = slab[entry].round
-        behind, following = -1, marks[1]
-        while following >= 0 and slab[following].round < round_:
-            behind, following = following, slab[following].next
-        slab[entry].next = following
-        if behind < 0:
-            marks[1] = entry
-        else:
-            slab[behind].next = entry
+    def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
         while marks[1] >= 0 and slab[marks[1]].round == marks[0] + 1:
             first = marks[1]
             letter = slab[first]
@@ -164,20 +152,31 @@ def lined_up(simple: Kernels, parts: Parts) -> Kernels:
                 answer(params, pool[0], contexts[first], letter)
             letter.next = desk.free
             desk.free = first
+        return ask(params, pool[0], context, 0, k0, k1)
+
+    def line_up(marks, slab, entry):
+        behind, following = -1, marks[1]
+        while following >= 0 and slab[following].round < slab[entry].round:
+            behind, following = following, slab[following].next
+        slab[entry].next = following
+        if behind < 0:
+            marks[1] = entry
+        else:
+            slab[behind].next = entry
         return True
 
     wait = kernel(line_up)
 
     def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
-        return wait(desk, params, pool, marks, slab, contexts, entry)
+        return wait(marks, slab, entry)
 
     def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
         letter = slab[entry]
         lost(params, pool[0], context, letter.round, letter, action)
         letter.cancelled = 1
-        return wait(desk, params, pool, marks, slab, contexts, entry)
+        return wait(marks, slab, entry)
 
-    return simple._replace(begin=kernel(begin), deliver=kernel(deliver), release=kernel(release))
+    return simple._replace(begin=kernel(begin), choose=kernel(choose), deliver=kernel(deliver), release=kernel(release))
 
 
 def check_told_late(name: str, called: str, learner: Any) -> None:

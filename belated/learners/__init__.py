@@ -3,6 +3,7 @@
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
+from belated.learners.delayed_hedge import DelayedHedge
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
@@ -30,6 +31,7 @@ __all__ = [
     "UCB1",
     "CBPside",
     "ChernoffUCB",
+    "DelayedHedge",
     "EpsilonGreedy",
     "Exp3",
     "Exp3IX",

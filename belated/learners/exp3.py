@@ -30,6 +30,7 @@ class Exp3(Learner):
     959.7
     """
 
+    weighs = True
     guarantee = "2 sqrt(n K ln K), any adversary"
     actions: int
 

@@ -23,6 +23,7 @@ class Exp3IX(Exp3):
     0.5
     """
 
+    weighs = True
     guarantee = "4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2), any adversary"
 
     @staticmethod

@@ -37,6 +37,7 @@ class Exp4(Learner):
     Decision(ticket=1, action=1, probability=1.0)
     """
 
+    weighs = True
     guarantee = "2 sqrt(n K ln N), N experts, any adversary"
     comparator = "expert"
     actions: int

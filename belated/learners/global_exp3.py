@@ -39,6 +39,7 @@ class GlobalExp3(ForGame):
     2338
     """
 
+    weighs = True
     guarantee = "4 A n^(2/3) + A^3 (A in bounds.global_exp3) times the range of the losses, any adversary"
 
     def __post_init__(self) -> None:

@@ -86,6 +86,23 @@ class PerContext(Learner):
         """Not if an update asks which prediction it answers: the copies' own numbers are not kept."""
         return self.learner.tolerates_delay and "answering" not in _names(self.learner.update)
 
+    @property
+    def weighs(self) -> bool:  # type: ignore[override]
+        return self.learner.weighs
+
+    @property
+    def counts_open(self) -> bool:  # type: ignore[override]
+        """For its own sake: each copy counts those of its own value."""
+        return False
+
+    @property
+    def smallest(self) -> float:  # type: ignore[override]
+        return self.learner.smallest
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        return self.learner.largest
+
     def check_context(self, context: Floats) -> None:
         if not (0 <= context[0] < self.contexts and context[0] == int(context[0])):
             raise InvalidArgument(f"context must be one of 0..{self.contexts - 1}, got {context[0]:g}")

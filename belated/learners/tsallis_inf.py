@@ -26,6 +26,7 @@ class TsallisINF(Exp3):
     1265.9
     """
 
+    weighs = True
     guarantee = "4 sqrt(n K) + 1, any adversary"
     predict_among = None  # type: ignore[assignment]
 

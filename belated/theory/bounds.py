@@ -357,6 +357,21 @@ def hedge(n: float, actions: int) -> float:
     return math.sqrt(require.real("n", n, low=1) * math.log(_whole("actions", actions, 1)))
 
 
+def delayed_hedge(n: float, actions: int, total: float) -> float:
+    """DelayedHedge told directly, full information: R_n <= sqrt((n + 2 D) ln K), D the sum of G_1..G_n.
+
+    Follow the leader of the losses that are in, with rates eta_t = 2 sqrt(ln K / S_t), S_t = t + 2 D_t. A round costs
+    eta_t / 8 as without delay, and at most eta_t G_t / 4 for the losses that are out: their sum has a range of at most
+    G_t, and moves the weights by tanh(eta_t G_t / 4) or less in total variation. Both add up to at most
+    sqrt(S_n ln K) / 2, and so does ln K / eta_n. Conditions: losses in [0, 1]; delays may be anything.
+
+    >>> round(delayed_hedge(10_000, 10, 0.0), 1), round(delayed_hedge(10_000, 10, 200_000.0), 1)
+    (151.7, 971.6)
+    """
+    rounds = _whole("n", n, 1) + 2.0 * require.real("total", total, low=0)
+    return math.sqrt(rounds * math.log(_whole("actions", actions, 1)))
+
+
 def exp3(n: float, actions: int) -> float:
     """Exp3 on losses, no mixing, eta_t = sqrt(ln K / (t K)): f(n) = 2 sqrt(n K ln K), in expectation.
 
