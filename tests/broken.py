@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import belated as bl
-from belated.forecasters.instance import make_ask, make_tell
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.protocols import Delays, Game, Learner
@@ -192,58 +191,58 @@ class LearnsTooLate(bl.Direct):
 
     def replace(self, action: int) -> None:
         super().replace(action)
-        self._stale.clear()
+        self._room.stale.clear()
 
 
 class Tolerant(bl.Direct):
     """A Direct that refuses nobody."""
 
-    def _check_learner(self, learner: Any) -> None:
+    def check(self, learner: Any) -> None:
         pass
 
 
 class Skips(bl.Direct):
     """Asks the learner twice for each prediction."""
 
-    def _choose(self, context: Any) -> tuple[int, int, float]:
-        self._ask(0, context)
-        return super()._choose(context)
+    def choose(self, room: Any, context: Any) -> Any:
+        room.seat().ask(context)
+        return super().choose(room, context)
 
 
 class Shares(bl.BOLD):
     """All instances are one."""
 
-    def _new_instance(self) -> Any:
-        if not self._instances:
-            return super()._new_instance()
-        self._instances.append(self._instances[0])
-        return self._instances[0]
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.lowest_free()
+        seat.learner = room.seat(0).learner
+        return seat, *seat.ask(context)
 
 
 class OtherKernels(bl.Direct):
     """A compiled form that forgets every third feedback."""
 
-    @staticmethod
-    def kernels(predict: Any, update: Any, replace: Any = None, values: int = 0) -> Any:
-        right = bl.Direct.kernels(predict, update, replace, values)
-        tell = make_tell(update)
-        make_ask(predict)
+    def kernels(self, parts: Any) -> Any:
+        answer = parts.answer
 
-        def deliver(desk, params, pool, marks, slab, context, entry):
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
             letter = slab[entry]
             if letter.round % 3:
-                tell(params, pool[0], context, letter.round, letter.action, letter.probability, letter.feedback)
+                answer(params, pool[0], context, letter)
             return False
 
-        return right._replace(deliver=kernel(deliver))
+        return super().kernels(parts)._replace(deliver=kernel(deliver))
 
 
 class Forgets(bl.BOLD):
     """Saves everything but the open tickets."""
 
-    def _arrays(self) -> dict[str, Any]:
-        arrays = super()._arrays()
-        return arrays | {name: arrays[name][:0] for name in ("tickets", "probabilities", "contexts")}
+    def to_bytes(self) -> bytes:
+        kept = dict(self._room.pending)
+        self._room.pending.clear()
+        try:
+            return super().to_bytes()
+        finally:
+            self._room.pending.update(kept)
 
 
 @dataclass(frozen=True)

@@ -178,50 +178,50 @@ def test_an_engine_that_lies_is_caught(kind, change, identity, monkeypatch):
 
 
 def test_bold_that_wastes_an_instance_is_caught(monkeypatch):
-    honest = BOLD._choose
+    honest = BOLD.choose
 
-    def wasteful(self, context):
-        if len(self._instances) == 3:
-            self._new_instance()
-        return honest(self, context)
+    def wasteful(self, room, context):
+        if len(room.seats) == 3:
+            room.make(0)
+        return honest(self, room, context)
 
-    monkeypatch.setattr(BOLD, "_choose", wasteful)
+    monkeypatch.setattr(BOLD, "choose", wasteful)
     with pytest.raises(CertificateError, match=r"M = G\* \+ 1"):
         play(bl.BOLD, replications=1, engine="python")
 
 
 def test_qpmd_that_queues_a_feedback_twice_is_caught(monkeypatch):
-    honest = QPMD._deliver
+    honest = QPMD.deliver
 
     def generous(self, *what):
         honest(self, *what)
         honest(self, *what)
 
-    monkeypatch.setattr(QPMD, "_deliver", generous)
+    monkeypatch.setattr(QPMD, "deliver", generous)
     with pytest.raises(CertificateError, match=r"n' <= n|T_i - T'_i"):
         play(bl.QPMD, bl.delays.Constant(3), replications=1, engine="python")
 
 
 def test_qpmd_that_loses_feedback_is_caught(monkeypatch):
-    honest = QPMD._deliver
+    honest = QPMD.deliver
 
-    def careless(self, *what):
-        if self._issued % 3:
-            honest(self, *what)
+    def careless(self, room, *what):
+        if room.issued % 3:
+            honest(self, room, *what)
 
-    monkeypatch.setattr(QPMD, "_deliver", careless)
+    monkeypatch.setattr(QPMD, "deliver", careless)
     with pytest.raises(CertificateError, match=r"T_i - T'_i"):
         play(bl.QPMD, bl.delays.Constant(3), replications=1, engine="python")
 
 
 def test_qpmd_that_consumes_on_arrival_is_caught(monkeypatch):
     """The base must be asked when the next prediction is made: else it may ask for what is never played."""
-    honest = QPMD._deliver
+    honest = QPMD.deliver
 
-    def hasty(self, *what):
-        honest(self, *what)
-        self._choose(None)
+    def hasty(self, room, *what):
+        honest(self, room, *what)
+        self.choose(room, None)
 
-    monkeypatch.setattr(QPMD, "_deliver", hasty)
+    monkeypatch.setattr(QPMD, "deliver", hasty)
     with pytest.raises(CertificateError, match=r"n' <= n|T_i - T'_i"):
         play(bl.QPMD, bl.delays.Constant(0), replications=1, engine="python")

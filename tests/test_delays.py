@@ -208,11 +208,11 @@ def test_delays_of_actions_and_rounds_differ():
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_through_an_address(law):
     integer, word, vector = ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(integer, vector, word, word, integer, integer, integer, vector)
+    kind = ctypes.CFUNCTYPE(integer, vector, word, word, integer, integer, ctypes.c_double, integer, vector)
     fill = kind(pointer(law_filler(law.kernel), LAW_SIGNATURE))
     params, filled = law.params(), np.zeros(100, np.int64)
     for action in range(3 if law.depends_on_action else 1):
-        fill(params.ctypes.data, int(KEY[0]), int(KEY[1]), 1, action, 100, filled.ctypes.data)
+        fill(params.ctypes.data, int(KEY[0]), int(KEY[1]), 1, action, 0.5, 100, filled.ctypes.data)
         assert np.array_equal(filled, draw(law, 100, action))
 
 

@@ -31,6 +31,7 @@ from hypothesis.stateful import (
 
 import belated as bl
 from belated.errors import Unsupported
+from belated.forecasters.process import Chair
 from belated.ledger import experiment
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
@@ -176,20 +177,20 @@ class Model:
     def grow(self, new: str) -> None:
         """A new forecaster takes the old one's place: the same tickets, and states with one more action."""
         old = self.oracle
-        self.oracle = type(old)(old.learner.with_actions(len(self.names) + 1), seed=old.seed)  # type: ignore[union-attr]
+        self.oracle = old.over(old.learner.with_actions(len(self.names) + 1), seed=old.seed)  # type: ignore[union-attr]
         while self.oracle.instances < old.instances:
-            self.oracle._new_instance()
+            self.oracle._room.make(0)
         for number, (one, before) in enumerate(zip(self.oracle._instances, old._instances, strict=True)):
             one.grow_from(number, before.state.tobytes(), before.state.dtype)
-        kept = ("_pending", "_stale", "_issued", "_peak", "_dropped", "_free")
-        self.oracle.__dict__.update({name: old.__dict__[name] for name in kept if name in old.__dict__})
+        kept = ("pending", "stale", "issued", "peak", "dropped", "idle")
+        self.oracle._room.__dict__.update({name: old._room.__dict__[name] for name in kept})
         self.names.append(new)
         self.pulls.append(0)
         self.rewards.append([])
 
     def among(self, pick: int) -> tuple[int, ...] | None:
         """Now and then some actions only, where the learner can choose among them."""
-        able = getattr(self.oracle.learner, "predict_among", None) is not None and not isinstance(self.oracle, bl.QPMD)
+        able = getattr(self.oracle.learner, "predict_among", None) is not None and self.oracle.chooses_among
         some = tuple(action for action in range(len(self.names)) if pick >> action & 1)
         return some if able and pick % 3 == 0 and some else None
 
@@ -211,10 +212,11 @@ class Model:
         if allowed is None:
             return self.oracle.predict(context)
 
-        def ask(number: int, known: Any) -> Any:
-            return self.oracle._instances[number].predict_among(known, allowed)
+        def ask(seat: Any, known: Any) -> Any:
+            seat.room.keep(seat)
+            return seat.learner.predict_among(known, allowed)
 
-        with mock.patch.object(self.oracle, "_ask", ask):
+        with mock.patch.object(Chair, "ask", ask):
             made = self.oracle.predict(context)
         assert made.action in allowed
         return made

@@ -87,7 +87,7 @@ def test_compiled_is_python_and_counts_add_up_for_each_context(kind: Any) -> Non
 
 
 def test_the_identity_of_qpmd_holds_for_each_context_and_a_fault_in_one_is_found() -> None:
-    from belated.engine.certificate import certify
+    from belated.engine.certificate import certify, counts_of
     from belated.engine.workspace import Setting, Tables, Workspace
     from belated.errors import CertificateError
 
@@ -95,11 +95,11 @@ def test_the_identity_of_qpmd_holds_for_each_context_and_a_fault_in_one_is_found
     setting = Setting(forecaster, GROUPS, bl.delays.Constant(30), 500, 0, np.array([500]))
     tables = Tables.make(1, 3, 1, 500, False, 2)
     Workspace(setting, tables).run(0, 1, lambda rounds: True)
-    assert certify(setting, tables)
+    assert certify(setting, counts_of(setting, tables))
     tables.groups["base"][0, 1, 0] += 40
     tables.groups["base"][0, 0, 0] -= 40
     with pytest.raises(CertificateError):
-        certify(setting, tables)
+        certify(setting, counts_of(setting, tables))
 
 
 def test_regret_is_against_the_best_map_and_stays_under_the_bounds() -> None:

@@ -196,20 +196,20 @@ def test_one_that_cannot_skip_a_round_is_found():
 class Misreading(bl.Direct):
     """A Direct that hands on the opposite."""
 
-    def _deliver(self, *what):
-        super()._deliver(*what[:-1], 1.0 - what[-1])
+    def deliver(self, room, letter, feedback):
+        super().deliver(room, letter, 1.0 - feedback)
 
 
 class Lazy(bl.BOLD):
     """Uses a busy instance."""
 
-    def _choose(self, context):
-        self._free = self._free or [0]
-        return super()._choose(context)
+    def choose(self, room, context):
+        room.idle[0] = room.idle[0] or [0]
+        return super().choose(room, context)
 
 
 class Tolerant(bl.Direct):
-    def _check_learner(self, learner):
+    def check(self, learner):
         pass
 
 

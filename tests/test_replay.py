@@ -366,7 +366,7 @@ BASE = {"rounds": 300}
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"propensity": pl.lit(False)}, Unsupported, "made under QPM-D"),
+        ({"propensity": pl.lit(False)}, Unsupported, "no propensities"),
         ({"probability": pl.lit(1.0)}, Unsupported, "all probabilities are 1"),
         ({"probability": pl.lit(0.0)}, InvalidArgument, r"must lie in \(0, 1\], got 0"),
         ({"probability": pl.lit(1.5)}, InvalidArgument, r"must lie in \(0, 1\], got 1.5"),
@@ -457,7 +457,7 @@ def test_the_export_of_the_service(tmp_path):
     assert found.log.labels == ("red", "green") and len(found.log) == 200
     assert np.isnan(found.log.reward).sum() == 5 and found.log.outstanding >= 14
     assert found.answers[0].value.high > 0.5
-    with pytest.raises(Unsupported, match="made under QPM-D"):
+    with pytest.raises(Unsupported, match="no propensities"):
         bl.replay(tmp_path / "held.parquet", "direct(ucb1)")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.checks.learner import COMPARED
+from belated.checks.contract import COMPARED
 from belated.errors import BadPrediction
 from belated.forecasters.instance import PATIENCE, Instance
 from belated.kernels.random import key_of, uniform

@@ -14,9 +14,9 @@ import numpy as np
 from belated import catalog
 from belated.checks.contract import CheckFailed, answer_of, arena, compare, context_of, demand, laws
 from belated.engine.play import play
+from belated.engine.workspace import kernels_of
 from belated.errors import BelatedError, Unsupported
 from belated.forecasters import Forecaster
-from belated.forecasters.instance import parts_of
 from belated.forecasters.process import Process
 from belated.protocols import Game, Learner
 
@@ -182,7 +182,7 @@ def can_be_taken_back(forecaster: Forecaster) -> None:
 def compiled_is_python(forecaster: Forecaster) -> None:
     """Where it has kernels: the compiled loop and the Python form agree in every action, count and regret."""
     learner = spec_of(forecaster)
-    if forecaster.kernels(parts_of(learner)) is None:
+    if kernels_of(forecaster) is None:
         return
     game = arena(learner, 300)
     for law, expiry in laws(300):

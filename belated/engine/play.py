@@ -14,10 +14,9 @@ from belated.engine.certificate import certify, counts_of
 from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
 from belated.engine.threads import run_compiled, run_plain
-from belated.engine.workspace import Setting, Tables
+from belated.engine.workspace import Setting, Tables, kernels_of
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
-from belated.forecasters.instance import parts_of
 from belated.protocols import NEVER, Delays, Game, Learner
 from belated.theory.covering import covering
 
@@ -73,7 +72,7 @@ def play(
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     check_fit(forecaster, game, delays, rounds)
     known = None if default is None else _check_default(default, expiry, forecaster, game)
-    compiled = engine != "python" and _has_kernels(forecaster)
+    compiled = engine != "python" and kernels_of(forecaster) is not None
     if engine == "compiled" and not compiled:
         why = "only learners that are specs have kernels"
         if isinstance(forecaster.learner, Learner):
@@ -134,11 +133,6 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
 
 #: Counts with one number a replication.
 SUMMARISED = ("peak", "outstanding", "instances", "steps", "total", "defaulted")
-
-
-def _has_kernels(forecaster: Forecaster) -> bool:
-    learner = forecaster.learner
-    return isinstance(learner, Learner) and forecaster.kernels(parts_of(learner)) is not None
 
 
 def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game) -> float:

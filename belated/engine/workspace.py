@@ -14,6 +14,7 @@ from belated.engine import loop, mailbox
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.forecasters.instance import parts_of, supply
+from belated.forecasters.room import Kernels
 from belated.kernels import pointers, states
 from belated.kernels.compile import COMPILED, pointer
 from belated.kernels.random import seed_words
@@ -225,21 +226,28 @@ def limits(setting: Setting) -> str:
     return f"[{setting.game.smallest:g}, {setting.game.largest:g}]"
 
 
-_loops: dict[Any, Any] = {}
+_kernels: dict[Any, Any] = {}
+
+
+def kernels_of(rule: Forecaster) -> Kernels | None:
+    """The kernels of a forecaster over its learner; the same objects for the same rule, parameters and learner."""
+    learner = rule.learner
+    if not isinstance(learner, Learner):
+        return None
+    parts = parts_of(learner)
+    key = (type(rule), tuple(rule.parameters().items()), parts)
+    if key not in _kernels:
+        _kernels[key] = rule.kernels(parts)
+    found: Kernels | None = _kernels[key]
+    return found
 
 
 def loop_of(rule: Forecaster, game: Game) -> Any:
-    """The loop of a forecaster on games like this; the same object for the same rule, parameters and kernels."""
-    learner = rule.learner
-    assert isinstance(learner, Learner)
-    parts = parts_of(learner)
+    """The loop of a forecaster on games like this."""
+    kernels, learner = kernels_of(rule), rule.learner
+    assert kernels is not None and isinstance(learner, Learner)
     shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size)
-    key = (type(rule), tuple(rule.parameters().items()), parts, shape)
-    if key not in _loops:
-        kernels = rule.kernels(parts)
-        assert kernels is not None
-        _loops[key] = loop.make_loop(kernels, shape)
-    return _loops[key]
+    return loop.make_loop(kernels, shape)
 
 
 def _room(setting: Setting, size: int) -> int:

@@ -99,16 +99,25 @@ class BOLD(Forecaster):
         if case.by_reward:
             return "the delays depend on the reward, which BOLD's theorem excludes"
         learner = case.learner
-        if learner.bound(1.0) is None and (
-            case.means is None or learner.stochastic_bound(1.0, case.means) is None or self.by_value
-        ):
-            wanted = "of the form needed" if case.means is not None else "against an adversary"
-            return f"{type(learner).__name__} has no known bound {wanted}"
+        if learner.bound(1.0) is None:
+            reason = self._no_base(case)
+            if reason is not None:
+                return f"{type(learner).__name__} has no known bound {reason}"
         if not self.by_value:
             return BoldTheorem(learner, case.peak, case.means, scale=case.scale)
         if case.pool_rounds is None or case.pool_peaks is None:
             return "nobody counted the decisions of each value of the side information"
         return PoolsTheorem(learner, case.pool_rounds, case.pool_peaks, case.n, scale=case.scale)
+
+    def _no_base(self, case: Case) -> str | None:
+        """Why a learner without a bound against adversaries has none that will do."""
+        if case.means is None or self.by_value:
+            return "against an adversary"
+        if case.learner.stochastic_bound(1.0, case.means) is not None:
+            return None
+        if case.learner.stochastic_bound(3.0, case.means) is None:
+            return "of the form needed, with the gaps between the actions or without"
+        return "of the form needed: the one with the gaps between the actions is not for every number of rounds"
 
     def kernels(self, parts: Parts) -> Kernels:
         ask, tell, lost = parts.ask, parts.tell, parts.lost

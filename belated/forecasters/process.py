@@ -54,12 +54,16 @@ class Chair:
     def tell(self, context: Any, action: Any, probability: float, feedback: Any) -> None:
         if self.room.keeps:
             self.room.keep(self)
+        else:
+            self.room.commit()
         self.learner.update(context, action, probability, feedback)
 
     def answer(self, letter: Letter, feedback: Any) -> None:
         room, learner = self.room, self.learner
         if room.keeps:
             room.keep(self)
+        else:
+            room.commit()
         if room.spec is None:
             learner.update(letter.context, letter.action, letter.probability, feedback)
         else:
@@ -99,6 +103,7 @@ class Process:
         self.keeps = self.spec is not None
         self._undo: list[Callable[[], None]] = []
         self._kept: set[int] = set()
+        self._told = False
         first = self.make(0)
         self.actions: int | None = first.learner.actions
         self.states_probability = bool(getattr(first.learner, "states_probability", True))
@@ -187,10 +192,16 @@ class Process:
             copied = copy.deepcopy(learner)
             self._undo.append(lambda: setattr(seat, "learner", copied))
 
+    def commit(self) -> None:
+        """A plain learner is told something, which it cannot unlearn: what led to that stays done."""
+        self._undo.clear()
+        self._told = True
+
     def _settle(self) -> None:
         """What was done stays done."""
         self._undo.clear()
         self._kept.clear()
+        self._told = False
 
     def _take_back(self) -> None:
         """Nothing has happened since the last `_settle`."""
@@ -202,16 +213,19 @@ class Process:
         self.seats.pop()
 
     def _attempt(self, step: Callable[..., Any], *given: Any) -> Any:
-        """Let the rule do something; if that fails, everything is as before. (A plain learner cannot be restored.)"""
+        """Let the rule do something; if that fails, everything is as before. (A plain learner cannot be restored, nor
+        what it was told be told again.)"""
         before = None if self.book is None else self.book.copy()
         asked = None if self.asked is None else list(self.asked)
         try:
             done = step(self, *given)
         except Exception:
+            told = self._told
             self._take_back()
-            if before is not None:
-                self.book[:] = before
-            self.asked = asked
+            if not told:
+                self.asked = asked
+                if before is not None:
+                    self.book[:] = before
             raise
         self._settle()
         return done

@@ -133,6 +133,7 @@ class QPMD(Forecaster):
                 if found is None:
                     break
                 self.consume(room, queue)
+                held["action"][value] = -1
                 self.feed(seat, context, action, probability, *found)
             action, probability = seat.ask(context)
         held["action"][value], held["probability"][value] = action, probability

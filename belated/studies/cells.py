@@ -19,10 +19,9 @@ import numpy as np
 from belated import catalog
 from belated.engine.play import SUMMARISED, TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
-from belated.engine.workspace import Setting, Tables, loop_of
+from belated.engine.workspace import Setting, Tables, kernels_of, loop_of
 from belated.errors import Unsupported
 from belated.forecasters import Forecaster
-from belated.forecasters.instance import parts_of
 from belated.kernels import states
 from belated.kernels.compile import identity
 from belated.protocols import NEVER, Delays, Game, Learner
@@ -190,7 +189,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
 
 def rule_of(forecaster: Forecaster, game: Game) -> dict[str, Any]:
     """What decides the course of a play on the forecaster's side: its compiled loop, or its rule in Python."""
-    if forecaster.kernels(parts_of(forecaster.learner)) is not None:
+    if kernels_of(forecaster) is not None:
         return {"the loop": loop_of(forecaster, game)}
     kind = type(forecaster)
     steps = ("choose", "deliver", "release", "begin", "start")
