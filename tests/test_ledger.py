@@ -27,7 +27,7 @@ from belated.ledger.sqlite import SQLite
 from belated.ledger.verify import verify
 from tests.postgres import cluster  # noqa: F401
 
-KINDS = [bl.BOLD, bl.QPMD, bl.Direct]
+KINDS = list(bl.catalog.FORECASTERS.values())
 
 
 def opened(file, plain=False):
@@ -244,10 +244,10 @@ def test_one_bad_item_does_not_harm_its_neighbours(ledger, monkeypatch):
     good = decide(ledger, experiment, [1.0])
     whole = work_module.Work.decide
 
-    def fails(self, state, context, *rest):
+    def fails(self, context, *rest):
         if context[0] == 13.0:
             raise RuntimeError("a defect")
-        return whole(self, state, context, *rest)
+        return whole(self, context, *rest)
 
     monkeypatch.setattr(work_module.Work, "decide", fails)
     items = [
