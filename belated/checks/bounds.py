@@ -12,11 +12,11 @@ from belated.checks.contract import CheckFailed, arena, context_of, demand, feed
 from belated.forecasters.instance import supply
 from belated.kernels import guard, states
 from belated.kernels.asked import SAYS, blind, looks_at_action
-from belated.kernels.blame import arity, bad_answer, called, kernels_of, place, return_line, told
+from belated.kernels.blame import arity, bad_answer, kernels_of, told, traced
 from belated.kernels.compile import plain, source
 from belated.kernels.pointers import behind
 from belated.kernels.random import key_of, learner_draw
-from belated.kernels.reading import offences
+from belated.kernels.reading import offences, return_line
 from belated.protocols import NEEDED, Delays, Game, Learner
 
 ROUNDS = 60
@@ -34,7 +34,8 @@ def keeps_to_the_rules(spec: Learner | Game | Delays) -> None:
     for each in kernels_of(spec):
         wrong = arity(spec, each)
         demand(wrong is None, str(wrong))
-        for found in offences(each.function):
+        found = next(iter(offences(each.function)), None)
+        if found is not None:
             raise CheckFailed(told(spec, each.name, found.file, found.line, f"it {found.what}"))
 
 
@@ -51,7 +52,9 @@ def stays_in_its_arrays(spec: Learner | Game | Delays) -> None:
 
 def _calls(spec: Any) -> dict[str, Call]:
     """The kernels of a spec in plain Python, by name; an error in one is told with its place."""
-    return {each.name: _told(spec, each.name, plain(each.function, {behind: _behind})) for each in kernels_of(spec)}
+    return {
+        each.name: _told(spec, each.name, plain(each.function, {source(behind): _behind})) for each in kernels_of(spec)
+    }
 
 
 def _behind(vector: guard.Pointer, start: int) -> guard.Pointer:
@@ -71,15 +74,10 @@ def _failing(spec: Any, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, contextmanager.__code__.co_filename):
-            trace = trace.tb_next
-        where = place(trace)
-        what = str(error) if isinstance(error, guard.Outside) else f"{type(error).__name__}: {error}"
+        what = str(error) if isinstance(error, guard.Outside | AttributeError) else f"{type(error).__name__}: {error}"
         if isinstance(error, ZeroDivisionError) or "math domain" in what:
             what += " (compiled code goes on with inf or NaN: guard x / 0 and log 0)"
-        message = told(spec, name, *where, what) if where else f"{called(spec)}, {name}: {what}"
-        raise CheckFailed(message) from error
+        raise CheckFailed(traced(spec, name, error, what)) from error
 
 
 def _play_learner(learner: Learner) -> None:
@@ -94,8 +92,9 @@ def _play_learner(learner: Learner) -> None:
             if t % 7 == 3:
                 waiting.pop()  # cancelled
             while len(waiting) > (LATE if learner.tolerates_delay and t >= ROUNDS // 2 else 0):
-                s, *answered = waiting.pop(0)
-                player.tell(context_of(game, learner, s), *answered, feedback_of(game, learner, s, answered[1]))
+                s, asked, action, probability = waiting.pop(0)
+                feedback = feedback_of(game, learner, s, action)
+                player.tell(context_of(game, learner, s), asked, action, probability, feedback)
             if "predict_among" in calls and t % 2:
                 some = np.flatnonzero(np.random.default_rng(t).random(learner.actions) < 0.5)
                 player.ask(context, some if len(some) else np.array([t % learner.actions]))
@@ -156,7 +155,7 @@ def _play_game(game: Game) -> None:
     feedback = guard.Pointer(np.zeros(game.actions if game.feedback == "full" else 1), "feedback")
     context = guard.Pointer(np.zeros(game.context_size), "context")
     last = _rounds(game)
-    for t in [*range(1, last + 1)]:
+    for t in range(1, last + 1):
         if "observe" in calls:
             calls["observe"](params, memory, *KEY, t, context)
         if "event" in calls:

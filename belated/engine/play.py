@@ -18,6 +18,8 @@ from belated.engine.threads import run_compiled, run_plain
 from belated.engine.workspace import Setting, Tables
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
+from belated.kernels.asked import looks_at_action
+from belated.kernels.blame import blamed
 from belated.protocols import NEVER, Delays, Game, Learner
 
 #: Checkpoints of a run, spread evenly on a log scale.
@@ -78,7 +80,8 @@ def play(
     values = getattr(forecaster.learner, "values", 0)
     tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record, values)
     began = time.perf_counter()
-    with Progress(progress, rounds * replications, f"{forecaster!r}") as shown:
+    whose = (forecaster.learner, game, delays)
+    with Progress(progress, rounds * replications, f"{forecaster!r}") as shown, blamed(*whose):
         if is_spec and engine != "python":
             run_compiled(setting, tables, threads, shown)
         else:
@@ -165,6 +168,10 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         if longest is not None and longest < rounds:
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
+    if not type(delays).__module__.startswith("belated."):
+        found = looks_at_action(delays)
+        if found is not None:
+            raise found
 
 
 def _check_same(learner: Any, game: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated.errors import BadPrediction, InvalidArgument
 from belated.kernels import states
+from belated.kernels.blame import retell
 from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
 from belated.kernels.random import learner_draw
@@ -172,8 +173,12 @@ class Instance:
 
     def compile(self) -> None:
         """Compile, or load from the cache, all that it will need."""
-        for call in self._calls():
-            compile_for(*call)
+        try:
+            for call in self._calls():
+                compile_for(*call)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     @property
     def predictions(self) -> int:
@@ -182,7 +187,11 @@ class Instance:
 
     def predict(self, context: Any) -> tuple[int, float]:
         given = (self._params, self.state, self._vector(context), self._number, *self._key)
-        action, probability = self._ask(*given)
+        try:
+            action, probability = self._ask(*given)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
         times = 0
         while action == NEEDED:
             self.state["predictions"][0] -= 1
@@ -195,7 +204,11 @@ class Instance:
         """Choose among some actions, whose numbers rise; only for learners that have the kernel."""
         numbers = np.array(allowed, dtype=np.int64)
         given = (self._params, self.state, self._vector(context), numbers, self._number, *self._key)
-        action, probability = self._among(*given)  # type: ignore[misc]
+        try:
+            action, probability = self._among(*given)  # type: ignore[misc]
+        except Exception as error:
+            retell(error, self.learner)
+            raise
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
@@ -203,11 +216,20 @@ class Instance:
 
     def answer(self, number: int, context: Any, action: int, probability: float, feedback: Any) -> None:
         """Update with the feedback of its prediction `number`."""
-        self._tell(self._params, self.state, self._vector(context), number, action, probability, feedback)
+        vector = self._vector(context)
+        try:
+            self._tell(self._params, self.state, vector, number, action, probability, feedback)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     def replace(self, action: int) -> None:
         """The action is retired and a new one takes its number; only for learners that have the kernel."""
-        self._replace(self._params, self.state, action)
+        try:
+            self._replace(self._params, self.state, action)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     def _vector(self, context: Any) -> Any:
         vector = NO_CONTEXT if context is None else context

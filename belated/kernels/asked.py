@@ -6,7 +6,7 @@ from typing import Any
 
 from belated.errors import BadKernel
 from belated.kernels import guard
-from belated.kernels.blame import place, told
+from belated.kernels.blame import told, traced
 from belated.kernels.compile import plain, source
 from belated.kernels.random import delay_draw, key_of
 from belated.kernels.reading import return_line
@@ -21,7 +21,7 @@ class Looked(Exception):
 
 
 def _looked(self: Any, *_: Any) -> Any:
-    raise Looked
+    raise Looked from None
 
 
 class Closed(int):
@@ -52,15 +52,13 @@ def looks_at_action(law: Delays, rounds: int = GLANCE) -> BadKernel | None:
     function, delay = source(law.kernel), blind(law)
     params, key = guard.Pointer(law.params(), "params"), key_of(0, 0)
     for t in range(1, rounds + 1):
-        where = function.__code__.co_filename, return_line(function)
         try:
-            if not isinstance(delay(params, *key, t, Closed(0)), Closed):
-                continue
+            if isinstance(delay(params, *key, t, Closed(0)), Closed):
+                return BadKernel(told(law, "kernel", function.__code__.co_filename, return_line(function), SAYS))
         except Looked as error:
-            where = place(error.__traceback__.tb_next if error.__traceback__ else None) or where
+            return BadKernel(traced(law, "kernel", error, SAYS))
         except Exception:
             return None
-        return BadKernel(told(law, "kernel", *where, SAYS))
     return None
 
 

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType, TracebackType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from belated.errors import BadKernel, BelatedError
 from belated.kernels import guard, pointers, states
@@ -28,8 +28,9 @@ from belated.protocols import Delays, Game, Learner
 
 #: Characters of a spec that a message shows.
 SHOWN = 80
-#: Errors that a mistake in a kernel may come as.
-SIGNS = (NumbaError, KeyError, TypeError, AttributeError, NameError, ValueError, IndexError, NotImplementedError)
+#: Errors of the compiler, and what else a mistake in a kernel may come as.
+NUMBAS = (NumbaError, UnsupportedBytecodeError)
+SIGNS = (*NUMBAS, KeyError, TypeError, AttributeError, NameError, ValueError, IndexError, NotImplementedError)
 FLOATS = types.Array(types.float64, 1, "C")
 DRAW = types.UniTuple(types.uint64, 5)
 
@@ -56,16 +57,29 @@ def told(spec: Any, name: str, file: str, line: int, what: str) -> str:
     return f"{called(spec)}, {name}, {file}, line {line}: {what}" + (f"\n    {written}" if written else "")
 
 
-def place(trace: TracebackType | None) -> tuple[str, int] | None:
-    """The file and line where an error came from, guards and NumPy aside."""
-    found = None
-    inner = Path(guard.__file__).name, Path(states.__file__).name
+def frames_of(error: BaseException) -> list[tuple[CodeType, int]]:
+    """The code and line of every frame that an error came through, NumPy and the guards aside; the outermost first."""
+    inner = Path(guard.__file__), Path(states.__file__), Path(__file__).with_name("asked.py")
+    found, trace = [], error.__traceback__
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not (Path(file).name in inner and Path(file).parent == Path(__file__).parent):
-            found = file, trace.tb_lineno
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file not in inner and "numpy" not in file.parts:
+            found.append((trace.tb_frame.f_code, trace.tb_lineno))
         trace = trace.tb_next
     return found
+
+
+def traced(spec: Any, name: str, error: BaseException, what: str) -> str:
+    """As `told`, for an error from a kernel that ran as plain Python: its line, and that of a function it calls."""
+    frames, own = frames_of(error), source(getattr(spec, name)).__code__
+    line = next((line for code, line in frames if code is own), None)
+    if line is None:
+        return told(spec, name, own.co_filename, own.co_firstlineno, what)
+    deepest, at = frames[-1]
+    if deepest is own:
+        return told(spec, name, own.co_filename, at, what)
+    name = f"{name}, {own.co_filename}, line {line}, in {deepest.co_name}"
+    return told(spec, name, deepest.co_filename, at, what)
 
 
 def kernels_of(spec: Any) -> list[Kernel]:
@@ -119,9 +133,9 @@ def _whole(given: Any) -> str | None:
 def _prediction(given: Any) -> str | None:
     if not isinstance(given, types.BaseTuple) or len(given) != 2:
         return f"it must return the action and its probability (1.0 if it draws nothing), it returns {_said(given)}"
-    action, probability = given
+    action, probability = tuple(given)
     if not isinstance(action, types.Integer):
-        return f"the action that it returns must be a whole number, it is {_said(action)}: use int(...)"
+        return f"the action that it returns must be a whole number, it is a {action}: use int(...)"
     return _number(probability)
 
 
@@ -176,7 +190,7 @@ def _explained(spec: Any, each: Kernel, error: Exception) -> str:
         if found is not None:
             return told(spec, each.name, found.file, found.line, _field(spec, found.what))
     file, line = code.co_filename, code.co_firstlineno
-    places = re.findall(r"During: typing of [^\n]* at (\S[^\n]*) \((\d+)\)", text)
+    places = re.findall(r"(?:During: typing of [^\n]* at|Raised from) (\S[^\n]*) \((\d+)\)", text)
     at = getattr(error, "loc", None)
     if places:
         file, line = places[0][0], int(places[0][1])
@@ -195,21 +209,26 @@ def _short(text: str) -> str:
             f"{bare[1]} of a vector that is a bare pointer in the compiled loop: index it by whole numbers, but ask "
             "for no length and no slice (put sizes into params)"
         )
+    call = re.search(r">>> (.*)", text)
+    if call and re.fullmatch(r"[gs]etitem\((nested)?array\(.*, float64(, .*)?\)", call[1]):
+        return "an index must be a whole number: use int(...)"
+    if call and re.match(r"[gs]etitem\((float64|int64),", call[1]):
+        return "it takes a single number by an index: the field is no vector"
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "File"))]
-    shown = [line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")]
     first = said[0] if said else "it cannot be compiled"
-    return f"{' '.join([first, *shown[:1]])}; {MAY}"
+    if first.startswith("NameError"):
+        return first
+    return f"{first}{f' {call[1]}' if call else ''}; {MAY}"
 
 
 def _field(spec: Any, name: str) -> str:
     known = (
         {"state": states.state_dtype(spec), "params": states.params(spec).dtype} if isinstance(spec, Learner) else {}
     )
-    there = "; ".join(f"{owner}: {', '.join(dtype.names or ())}" for owner, dtype in known.items())
+    there = ", ".join(f"{owner} has {', '.join(dtype.names or ())}" for owner, dtype in known.items())
     names = [field for dtype in known.values() for field in dtype.names or ()]
-    hint = states.near(name, names)
-    return f"there is no field {name!r}{hint}; there are, in {there}"
+    return f"there is no field {name!r}: {there}{states.near(name, names)}"
 
 
 def parts(spec: Any) -> Iterator[Any]:
@@ -228,18 +247,14 @@ def blame(error: Exception, specs: Iterable[Any]) -> BadKernel | None:
     if isinstance(error, BelatedError) or not isinstance(error, SIGNS):
         return None
     suspects = [part for spec in specs for part in parts(spec)]
-    frames, last = set(), ""
-    trace = error.__traceback__
-    while trace is not None:
-        frames.add(trace.tb_frame.f_code)
-        last = trace.tb_frame.f_code.co_filename
-        trace = trace.tb_next
+    frames = frames_of(error)
     for spec in suspects:
         for each in kernels_of(spec):
-            if getattr(source(each.function), "__code__", None) in frames:
-                file, line = place(error.__traceback__) or ("", 0)
-                return BadKernel(told(spec, each.name, file, line, f"{type(error).__name__}: {error}"))
-    if not isinstance(error, NumbaError) and not re.search(r"[/\\](belated|numba)[/\\]", last):
+            if any(code is getattr(source(each.function), "__code__", None) for code, _ in frames):
+                what = str(error) if isinstance(error, AttributeError) else f"{type(error).__name__}: {error}"
+                return BadKernel(traced(spec, each.name, error, what))
+    last = frames[-1][0].co_filename if frames else ""
+    if not isinstance(error, NUMBAS) and not re.search(r"[/\\](belated|numba)[/\\]", last):
         return None  # somebody else's
     own = (spec for spec in suspects if not type(spec).__module__.startswith("belated."))
     return next((found for spec in own if (found := diagnose(spec) or _answer(spec)) is not None), None)
@@ -268,13 +283,18 @@ def bad_answer(spec: Learner, said: Any, name: str = "predict") -> BadKernel | N
     return BadKernel(told(spec, name, code.co_filename, return_line(function), f"{what}, it returned {said!r}"))
 
 
+def retell(error: Exception, *specs: Any) -> None:
+    """Raise `BadKernel` if the error comes from a kernel of one of these specs; else do nothing."""
+    found = blame(error, specs)
+    if found is not None:
+        raise found from (found.__cause__ or error)
+
+
 @contextmanager
 def blamed(*specs: Any) -> Iterator[None]:
     """Errors inside that come from a kernel of these specs are raised as `BadKernel`."""
     try:
         yield
     except Exception as error:
-        found = blame(error, specs)
-        if found is None:
-            raise
-        raise found from (found.__cause__ or error)
+        retell(error, *specs)
+        raise

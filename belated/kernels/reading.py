@@ -29,8 +29,10 @@ MAKING = {
     **dict.fromkeys(("BUILD_SET", "SET_ADD"), "makes a set"),
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"), "makes a string"),
     **dict.fromkeys(("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"), "raises an exception"),
+    **dict.fromkeys(("CHECK_EXC_MATCH", "POP_EXCEPT"), "catches exceptions"),
     "IMPORT_NAME": "imports",
 }
+STRING = "uses a string,"
 DRAW = "draw with uniform(draw, 0), uniform(draw, 1), ... of belated.kernels.random"
 
 
@@ -60,8 +62,8 @@ def offences(function: Any) -> Iterator[Offence]:
     for each in reachable(function):
         if not hasattr(each, "_belated_identity"):  # one that has no Python of its own: `behind`
             known = _referred(each)
-            for code in _codes(each.__code__):
-                yield from _offences(each, code, known)
+            found = [offence for code in _codes(each.__code__) for offence in _offences(each, code, known)]
+            yield from sorted(found, key=lambda offence: offence.what.startswith(STRING))
 
 
 def attribute_line(function: Any, name: str) -> Offence | None:
@@ -75,12 +77,15 @@ def attribute_line(function: Any, name: str) -> Offence | None:
 
 
 def return_line(function: FunctionType) -> int:
-    """The line of the first return in a function that gives something else than a tuple; else that of its head."""
+    """The line of the first return in a function that gives something else than a pair; else that of its head."""
     code = function.__code__
     before = None
     for step in dis.get_instructions(code):
-        if step.opname in ("RETURN_VALUE", "RETURN_CONST") and (before is None or before.opname != "BUILD_TUPLE"):
-            return _line(step, code)
+        last = step if step.opname == "RETURN_CONST" else before
+        if step.opname in ("RETURN_VALUE", "RETURN_CONST") and last is not None:
+            pair = isinstance(last.argval, tuple) and len(last.argval) == 2
+            if not pair and not (last.opname == "BUILD_TUPLE" and last.argval == 2):
+                return _line(step, code)
         before = step
     return code.co_firstlineno
 
@@ -111,8 +116,8 @@ def _offences(function: FunctionType, code: CodeType, known: dict[str, Any]) -> 
             what = _named(str(step.argval), known, after)
         elif step.opname == "LOAD_CONST" and isinstance(step.argval, str):
             by_name = after is not None and "SUBSCR" in after.opname  # state["field"]
-            what = None if by_name else f"uses a string, {step.argval!r}"
-        if what is not None:
+            what = None if by_name else f"{STRING} {step.argval!r}"
+        if what is not None and step.positions is not None and step.positions.lineno is not None:
             yield Offence(function.__name__, code.co_filename, _line(step, code), what)
 
 
