@@ -145,38 +145,23 @@ class InHelper(Right):
         return largest_index(params.v, state.s), 1.0  # here
 
 
+#: Which kernel, and what is said of it.
 OUTSIDE = {
-    ReadsBehind: "update",
-    WritesFar: "update",
-    Negative: "predict",
-    WritesBehind: "update",
-    WrongAxis: "update",
-    WrongRow: "update",
-    WrongSlice: "update",
-    WrongInner: "update",
-    WrongRecord: "update",
-    ReadsParams: "predict",
-    ReadsContext: "predict",
-    ReadsFeedback: "update",
-    InReplace: "replace",
-    InAmong: "predict_among",
-    InHelper: "predict",
-}
-#: What is said of some.
-SAID = {
-    ReadsBehind: "state.s[4] is outside the array, which has 3 numbers, 0 to 2",
-    WritesFar: "state.s[1000000000000] is outside",
-    Negative: "state.s[-1] is outside",
-    WrongAxis: "state.table[1][3] is outside",
-    WrongRow: "state.table[1][-2] is outside",
-    WrongSlice: "state.s[1:4] goes outside",
-    WrongInner: "state.rows[1].deep[2] is outside",
-    WrongRecord: "state.rows[2] is outside",
-    ReadsParams: "params.v[4] is outside",
-    ReadsContext: "context[0] is outside the array, which is empty",
-    ReadsFeedback: "feedback[1] is outside the array, which has one number, 0",
-    InAmong: "allowed[",
-    InHelper: "in largest_index",
+    ReadsBehind: ("update", "state.s[4] is outside the array, which has 3 numbers, 0 to 2"),
+    WritesFar: ("update", "state.s[1000000000000] is outside"),
+    Negative: ("predict", "state.s[-1] is outside"),
+    WritesBehind: ("update", "is outside"),
+    WrongAxis: ("update", "state.table[1][3] is outside"),
+    WrongRow: ("update", "state.table[1][-2] is outside"),
+    WrongSlice: ("update", "state.s[1:4] goes outside"),
+    WrongInner: ("update", "state.rows[1].deep[2] is outside"),
+    WrongRecord: ("update", "state.rows[2] is outside"),
+    ReadsParams: ("predict", "params.v[4] is outside"),
+    ReadsContext: ("predict", "context[0] is outside the array, which is empty"),
+    ReadsFeedback: ("update", "feedback[1] is outside the array, which has one number, 0"),
+    InReplace: ("replace", "is outside"),
+    InAmong: ("predict_among", "allowed["),
+    InHelper: ("predict", "in largest_index"),
 }
 
 
@@ -406,17 +391,10 @@ class Raises(Right):
             raise ValueError("too much")  # here
 
 
-class Formats(Right):
-    @staticmethod
-    def predict(params, state, context, draw):
-        return len(f"{state.predictions}") - 1, 1.0  # here
-
-
 #: What compiles all the same, and only the check finds.
 RULES = {
     Draws: ("predict", "draws from np.random"),
     Allocates: ("predict", "allocates with np.zeros"),
     Lists: ("predict", "makes a list"),
     Raises: ("update", "raises an exception"),
-    Formats: ("predict", "makes a string"),
 }

@@ -9,7 +9,7 @@ import belated as bl
 from belated import checks
 from belated.checks import CheckFailed, bounds
 from belated.errors import BadKernel
-from belated.kernels import guard, states
+from belated.kernels import blame, guard, states
 from belated.kernels.asked import Closed, Looked, looks_at_action
 from belated.kernels.compile import COMPILED
 from tests import broken_kernels as broken
@@ -25,11 +25,11 @@ def assert_told(message, spec, name, function):
 
 @pytest.mark.parametrize("kind", broken.OUTSIDE, ids=lambda kind: kind.__name__)
 def test_an_index_outside_an_array_of_a_learner_is_found(kind):
-    name, spec = broken.OUTSIDE[kind], kind()
+    (name, said), spec = broken.OUTSIDE[kind], kind()
     with pytest.raises(CheckFailed) as caught:
         checks.check_learner(spec)
     assert_told(str(caught.value), spec, name, getattr(kind, name))
-    assert broken.SAID.get(kind, "is outside") in str(caught.value)
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", broken.OUTSIDE_GAMES, ids=lambda kind: kind.__name__)
@@ -60,9 +60,7 @@ def test_a_guard_reads_as_the_array_it_stands_for():
     guarded = guard.Guarded.over(table, "table")
     assert guarded[1, 2] == 6.0 and type(guarded[1, 2]) is np.float64
     assert guarded[1][2] == 6.0 and guarded[1, 1:3].tolist() == [5.0, 6.0] and guarded[...].shape == (3, 4)
-    assert (
-        type(guarded + 1.0) is np.ndarray and type(guarded.sum()) is np.float64 and type(2.0 * guarded[0]) is np.ndarray
-    )
+    assert type(guarded + 1.0) is type(2.0 * guarded[0]) is np.ndarray and type(guarded.sum()) is np.float64
     assert [row.tolist() for row in guarded] == table.tolist() and len(guarded) == 3 and guarded.shape == (3, 4)
     guarded[2, 3] = 5.0
     guarded[0] += 1.0
@@ -218,3 +216,9 @@ def test_an_error_of_somebody_else_comes_through_as_it_is():
 
     with pytest.raises(KeyError, match="mine"):
         bl.play(bl.Direct(broken.Right()), GAME, LAW, rounds=50, progress=progress)
+
+
+def test_a_spec_that_cannot_be_looked_at_fails_with_its_own_error(monkeypatch):
+    monkeypatch.setattr(blame, "kernels_of", lambda spec: 1 / 0)
+    with pytest.raises((KeyError, AttributeError), match="meen"):
+        bl.Direct(broken.WrongField()).predict()

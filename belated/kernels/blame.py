@@ -133,7 +133,8 @@ def _whole(given: Any) -> str | None:
 def _prediction(given: Any) -> str | None:
     if not isinstance(given, types.BaseTuple) or len(given) != 2:
         return f"it must return the action and its probability (1.0 if it draws nothing), it returns {_said(given)}"
-    action, probability = tuple(given)
+    pair: Any = given
+    action, probability = pair
     if not isinstance(action, types.Integer):
         return f"the action that it returns must be a whole number, it is a {action}: use int(...)"
     return _number(probability)
@@ -285,7 +286,10 @@ def bad_answer(spec: Learner, said: Any, name: str = "predict") -> BadKernel | N
 
 def retell(error: Exception, *specs: Any) -> None:
     """Raise `BadKernel` if the error comes from a kernel of one of these specs; else do nothing."""
-    found = blame(error, specs)
+    try:
+        found = blame(error, specs)
+    except Exception:  # a spec that cannot even be looked at: its own error says more
+        return
     if found is not None:
         raise found from (found.__cause__ or error)
 
