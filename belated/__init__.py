@@ -17,6 +17,7 @@ from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
 from belated.forecasters import *  # noqa: F403  (a new forecaster is one file and one line there)
+from belated.kernels.compile import kernel
 from belated.learners import *  # noqa: F403  (a new learner is one file and one line there)
 from belated.protocols import NEVER, Decision, Delays, Game, Learner, PlainLearner
 from belated.replay import replay
@@ -48,6 +49,7 @@ __all__ = [
     "forecasters",
     "from_bytes",
     "games",
+    "kernel",
     "learners",
     "play",
     "replay",

@@ -9,6 +9,7 @@ BelatedError
 │   ├── UnknownTicket              never given out by this forecaster
 │   └── ClosedTicket               answered or cancelled before
 ├── BadPrediction (RuntimeError)   a learner returned an action outside 0..K-1 or an impossible probability
+├── BadKernel (TypeError)          a kernel of a learner, game or delay law cannot work; with its file and line
 ├── InvalidState (ValueError)      bytes that are not a forecaster, damaged, or of another version
 ├── CertificateError (RuntimeError)  a run broke one of the paper's identities: a defect, never bad luck
 └── ServiceError (RuntimeError)    a decision service refused, or could not be reached; with `kind` and `status`
@@ -48,6 +49,10 @@ class ClosedTicket(TicketError):
 
 class BadPrediction(BelatedError, RuntimeError):
     """A learner returned an action outside 0..K-1 or an impossible probability."""
+
+
+class BadKernel(BelatedError, TypeError):
+    """A kernel of a learner, game or delay law that cannot work. The message says whose, which, where and why."""
 
 
 class InvalidState(BelatedError, ValueError):

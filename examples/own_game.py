@@ -10,7 +10,6 @@ import numpy as np
 
 import belated as bl
 from belated import checks
-from belated.kernels.compile import kernel
 from belated.kernels.random import outcome_draw, uniform
 
 
@@ -68,7 +67,7 @@ class OfficeHours(bl.Delays):
         return office_hours
 
 
-@kernel
+@bl.kernel
 def office_hours(params, k0, k1, round_, action):
     day = int(params[0])
     hour = round_ % day

@@ -351,10 +351,6 @@ def negative(params, k0, k1, round_, action):
     return -1
 
 
-def by_action(params, k0, k1, round_, action):
-    return action
-
-
 class Early(WrongLaw):
     """Negative delays."""
 

@@ -6,8 +6,8 @@ import pytest
 
 import belated as bl
 from belated import checks, delays, games
-from belated.checks import CheckFailed, contract, environment, learner
-from tests import broken
+from belated.checks import CheckFailed, bounds, contract, environment, learner
+from tests import broken, broken_kernels
 
 LEARNERS = [make.example() for make in bl.catalog.LEARNERS.values()]
 LAWS = games.laws
@@ -111,6 +111,9 @@ BROKEN = [
     (environment.delays_are_delays, broken.Early(), {}),
     (environment.delays_are_delays, broken.TooLate(), {}),
     (environment.mean_is_the_mean, broken.Misstates(), {}),
+    (bounds.keeps_to_the_rules, broken_kernels.Draws(), {}),
+    (bounds.stays_in_its_arrays, broken_kernels.ReadsBehind(), {}),
+    (bounds.looks_at_actions_only_if_it_says, broken_kernels.law_of(broken_kernels.by_action), {}),
 ]
 
 

@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import belated as bl
 from belated.checks.contract import COMPARED
 from belated.errors import BelatedError, ClosedTicket, InvalidArgument, InvalidFeedback, Unsupported
-from belated.forecasters import saving
 from belated.forecasters.instance import Instance
 from belated.kernels import states
 from belated.kernels.compile import kernel

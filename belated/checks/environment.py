@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from belated.catalog import build, to_data
+from belated.checks.bounds import keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
 from belated.checks.contract import demand
 from belated.engine.play import play
 from belated.forecasters import Direct
 from belated.games import Bernoulli
+from belated.kernels.blame import blamed
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
 from belated.learners import RoundRobin, Uniform
@@ -34,7 +36,7 @@ def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False
     event = kernel(game.event) if announced and game.announces else None
     outcome, regret = kernel(game.outcome), kernel(game.regret)
     params, memory = game.params(), np.zeros(game.memory())
-    vector = np.zeros(game.actions if game.feedback == "full" else 1)
+    vector = np.zeros(max(game.feedback_size, game.point_size))
     rewards, told = [], []
     for t, action in enumerate(actions.tolist(), start=1):
         if event is not None:
@@ -157,12 +159,17 @@ def _draw(law: Delays, rounds: int = ROUNDS) -> np.ndarray[Any, np.dtype[np.int6
 
 
 GAME_CHECKS: tuple[Callable[[Game], None], ...] = (
+    keeps_to_the_rules,
+    stays_in_its_arrays,
     is_plain_data,
     rewards_are_in_range,
     outcomes_ignore_play,
     plays_the_same_compiled,
 )
 DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (
+    keeps_to_the_rules,
+    stays_in_its_arrays,
+    looks_at_actions_only_if_it_says,
     is_plain_data,
     delays_are_delays,
     delays_ignore_actions_unless_they_say,
@@ -172,11 +179,13 @@ DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (
 
 def check_game(game: Game) -> None:
     """All checks of a game."""
-    for check in GAME_CHECKS:
-        check(game)
+    with blamed(game):
+        for check in GAME_CHECKS:
+            check(game)
 
 
 def check_delays(law: Delays) -> None:
     """All checks of a delay law."""
-    for check in DELAY_CHECKS:
-        check(law)
+    with blamed(law):
+        for check in DELAY_CHECKS:
+            check(law)

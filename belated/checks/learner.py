@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import catalog, delays
 from belated.catalog import to_data
+from belated.checks.bounds import keeps_to_the_rules, stays_in_its_arrays
 from belated.checks.contract import (
     CheckFailed,
     allowed,
@@ -27,6 +28,7 @@ from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD, SDB, Direct, Forecaster, Paced
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
+from belated.kernels.blame import blamed
 from belated.kernels.random import key_of
 from belated.protocols import Delays, Game, Learner
 
@@ -324,6 +326,8 @@ def _first(one: list[int], two: list[int]) -> int:
 
 
 LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
+    keeps_to_the_rules,
+    stays_in_its_arrays,
     is_a_spec,
     predicts_honestly,
     keeps_all_in_its_state,
@@ -343,5 +347,6 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
 
 def check_learner(learner: Learner) -> None:
     """All of them."""
-    for check in LEARNER_CHECKS:
-        check(learner)
+    with blamed(learner):
+        for check in LEARNER_CHECKS:
+            check(learner)

@@ -17,6 +17,8 @@ from belated.engine.threads import run_compiled, run_plain
 from belated.engine.workspace import Setting, Tables, kernels_of
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
+from belated.kernels.asked import looks_at_action
+from belated.kernels.blame import blamed
 from belated.protocols import NEVER, Delays, Game, Learner
 from belated.theory.covering import covering
 
@@ -84,7 +86,8 @@ def play(
     values = getattr(forecaster.learner, "values", 0)
     tables = Tables.make(replications, game.actions, len(checkpoints), rounds, record, values, game.point_size)
     began = time.perf_counter()
-    with Progress(progress, rounds * replications, f"{forecaster!r}") as shown:
+    whose = (forecaster.learner, game, delays)
+    with Progress(progress, rounds * replications, f"{forecaster!r}") as shown, blamed(*whose):
         if compiled:
             run_compiled(setting, tables, threads, shown)
         else:
@@ -201,6 +204,10 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         if longest is not None and longest < rounds:
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
+    if not type(delays).__module__.startswith("belated."):
+        found = looks_at_action(delays)
+        if found is not None:
+            raise found
 
 
 def _points(forecaster: Forecaster, game: Game) -> str:

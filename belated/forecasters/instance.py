@@ -11,6 +11,7 @@ import numpy as np
 from belated.errors import BadPrediction, InvalidArgument
 from belated.forecasters.room import Parts
 from belated.kernels import states
+from belated.kernels.blame import retell
 from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
 from belated.kernels.random import learner_draw
@@ -268,8 +269,12 @@ class Instance:
 
     def compile(self) -> None:
         """Compile, or load from the cache, all that it will need."""
-        for call in self._calls():
-            compile_for(*call)
+        try:
+            for call in self._calls():
+                compile_for(*call)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     @property
     def predictions(self) -> int:
@@ -278,7 +283,11 @@ class Instance:
 
     def predict(self, context: Any) -> tuple[int, float]:
         given = (self._params, self.state, self._vector(context), self._number, *self._key)
-        action, probability = self._ask(*given)
+        try:
+            action, probability = self._ask(*given)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
         times = 0
         while action == NEEDED:
             self.state["predictions"][0] -= 1
@@ -291,7 +300,11 @@ class Instance:
         """Choose among some actions, whose numbers rise; only for learners that have the kernel."""
         numbers = np.array(allowed, dtype=np.int64)
         given = (self._params, self.state, self._vector(context), numbers, self._number, *self._key)
-        action, probability = self._among(*given)  # type: ignore[misc]
+        try:
+            action, probability = self._among(*given)  # type: ignore[misc]
+        except Exception as error:
+            retell(error, self.learner)
+            raise
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
@@ -301,9 +314,14 @@ class Instance:
         self, number: int, context: Any, action: int, probability: float, feedback: Any, memo: Any = None
     ) -> None:
         """Update with the feedback of its prediction `number`, for which it wrote `memo`."""
+        vector = self._vector(context)
         if memo is not None:
             self.state["memo"][0] = memo
-        self._tell(self._params, self.state, self._vector(context), number, action, probability, feedback)
+        try:
+            self._tell(self._params, self.state, vector, number, action, probability, feedback)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     @property
     def hears_of_losses(self) -> bool:
@@ -314,9 +332,14 @@ class Instance:
         """Its prediction `number` will have no feedback; action -1 if the action was replaced since."""
         if self._lost is None:
             return
+        vector = self._vector(context)
         if memo is not None:
             self.state["memo"][0] = memo
-        self._lost(self._params, self.state, self._vector(context), number, action, probability)
+        try:
+            self._lost(self._params, self.state, vector, number, action, probability)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     @property
     def memo(self) -> Any:
@@ -325,7 +348,11 @@ class Instance:
 
     def replace(self, action: int) -> None:
         """The action is retired and a new one takes its number; only for learners that have the kernel."""
-        self._replace(self._params, self.state, action)
+        try:
+            self._replace(self._params, self.state, action)
+        except Exception as error:
+            retell(error, self.learner)
+            raise
 
     def _vector(self, context: Any) -> Any:
         vector = NO_CONTEXT if context is None else context

@@ -74,33 +74,44 @@ def routine(function: Callable[..., Any]) -> Any:
     return kernel(function, inline=False)
 
 
-def plain(compiled: Any) -> Any:
+def plain(compiled: Any, instead: dict[FunctionType, Any] | None = None) -> Any:
     """A kernel as plain Python: a copy of its function that calls plain copies of all kernels it refers to.
 
     It decides what the compiled form decides, at once and slowly: what serves until the other is compiled. Records must
-    be `states.PlainRecords`.
+    be `states.PlainRecords`. With `instead` the copy is one of its own, which calls other functions for some.
 
     >>> from belated.kernels.ties import largest_index
     >>> plain(largest_index)([0.5, 0.7, 0.7], [0, 4, 3])
     2
     """
-    function = getattr(compiled, "py_func", compiled)
-    if not COMPILED or not isinstance(function, FunctionType):
+    function = source(compiled)
+    if not isinstance(function, FunctionType) or (instead is None and not COMPILED):
         return function
-    if function not in _plain:
+    return _copy(function, _plain if instead is None else dict(instead))
+
+
+def source(compiled: Any) -> Any:
+    """The function that a kernel was written as."""
+    function = getattr(compiled, "py_func", compiled)
+    return getattr(function, "__func__", function)
+
+
+def _copy(function: FunctionType, made: dict[FunctionType, Any]) -> Any:
+    if function not in made:
         names = {name: function.__globals__[name] for name in _names(function.__code__) & function.__globals__.keys()}
         cells = tuple(CellType() for _ in function.__closure__ or ())
-        made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
-        _plain[function] = made
+        made[function] = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
         for cell, given in zip(cells, function.__closure__ or (), strict=True):
-            cell.cell_contents = _plain_value(given.cell_contents)
-        names.update({name: _plain_value(value) for name, value in names.items()})
+            cell.cell_contents = _plain_value(given.cell_contents, made)
+        names.update({name: _plain_value(value, made) for name, value in names.items()})
         names["__builtins__"] = function.__globals__["__builtins__"]
-    return _plain[function]
+    return made[function]
 
 
-def _plain_value(value: Any) -> Any:
-    return plain(value) if hasattr(value, "py_func") else value
+def _plain_value(value: Any, made: dict[FunctionType, Any]) -> Any:
+    if hasattr(value, "py_func") or (made is not _plain and isinstance(value, FunctionType)):
+        return _copy(source(value), made)
+    return value
 
 
 def compiled_for(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:

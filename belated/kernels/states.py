@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -64,14 +66,35 @@ class PlainRecord:
         object.__setattr__(self, "_row", row)
 
     def __getattr__(self, name: str) -> Any:
-        found = self._row[name]
+        try:
+            found = self._row[name]
+        except ValueError:
+            raise AttributeError(missing(name, self._row.dtype)) from None
         return found.view(PlainRecords) if found.dtype.names else found
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in (self._row.dtype.names or ()):
+            raise AttributeError(missing(name, self._row.dtype))
         self._row[name] = value
 
     __getitem__ = __getattr__
     __setitem__ = __setattr__
+
+
+def missing(name: str, dtype: np.dtype[Any]) -> str:
+    """That a record has no field of that name, and which it has.
+
+    >>> missing("meen", np.dtype([("mean", "f8"), ("count", "i8")]))
+    "there is no field 'meen': there are mean, count; did you mean 'mean'?"
+    """
+    names = dtype.names or ()
+    return f"there is no field {name!r}: there are {', '.join(names)}{near(name, names)}"
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """A hint at the nearest of some names; nothing if none is near."""
+    found = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def blank(learner: Learner) -> Records:
