@@ -61,6 +61,7 @@ def play(
     (10, True)
     """
     _check_kinds(forecaster, game, delays)
+    forecaster = forecaster.unscaled()
     rounds = require.integer("rounds", rounds, low=1)
     replications = require.integer("replications", replications, low=1)
     require.integer("rounds x replications", rounds * replications, high=MOST_ROUNDS)

@@ -94,7 +94,7 @@ class Experiment:
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
-        """What the learner sees of a value: rewards scaled to [0, 1], or the number of a symbol."""
+        """What the learner sees of a value: rewards scaled to its range, or the number of a symbol."""
         if self.learner.feedback == "symbol":
             if not isinstance(value, str | float | int) or isinstance(value, bool):
                 raise InvalidFeedback(f"value must be a symbol, got {value!r}")
@@ -120,7 +120,10 @@ class Experiment:
             raise InvalidFeedback(f"value must be a finite number, got {value!r}")
         if not self.low <= value <= self.high:
             raise InvalidFeedback(f"value must lie in [{self.low:g}, {self.high:g}], got {value!r}")
-        return min((value - self.low) / (self.high - self.low), 1.0)
+        least, most = self.learner.smallest, self.learner.largest
+        if math.isinf(most - least):
+            return float(value)  # any number will do
+        return min(least + (most - least) * ((value - self.low) / (self.high - self.low)), most)
 
     def number(self, name: Any) -> int:
         """The number of an action."""
