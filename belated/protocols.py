@@ -223,7 +223,8 @@ class Game(ABC):
     #: the prediction of the round. It is called once a round.
     observe: ClassVar[Any] = None
     #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
-    #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
+    #: the start of the round, or -1. It is called before the prediction, after `observe` in a game with side
+    #: information. `outcome` must pay the same without it.
     event: ClassVar[Any] = None
 
     if TYPE_CHECKING:

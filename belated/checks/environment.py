@@ -33,10 +33,13 @@ def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False
     """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
     event = kernel(game.event) if announced and game.announces else None
     outcome, regret = kernel(game.outcome), kernel(game.regret)
-    params, memory = game.params(), np.zeros(game.memory())
+    observe = kernel(game.observe) if game.context_size else None
+    params, memory, context = game.params(), np.zeros(game.memory()), np.zeros(game.context_size)
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
     rewards, told = [], []
     for t, action in enumerate(actions.tolist(), start=1):
+        if observe is not None:
+            observe(params, memory, *KEY, t, context)
         if event is not None:
             replaced = int(event(params, memory, *KEY, t))
             demand(replaced < game.actions, f"round {t}: replaced action {replaced} is outside 0..{game.actions - 1}")

@@ -7,7 +7,8 @@ calls again. One round, in the order of the paper's protocol:
     count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due by now
 
 A game with side information gives it before the choice; it waits beside the feedback of its round. A game that
-announces is asked before the choice which action is replaced. Feedback of rounds before that is dropped.
+announces is asked after that, and before the choice, which action is replaced. Feedback of rounds before
+that is dropped.
 """
 
 from __future__ import annotations

@@ -38,13 +38,13 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     for t in range(1, rounds + 1):
         where = f"in round {t} of replication {replication}"
         np.maximum(peaks, pulls - observed - cancelled - dropped, out=peaks)
+        context = _seen(setting, observe, params, memory, (k0, k1), t)
         if event is not None:
             replaced = int(event(params, memory, k0, k1, t))
             if replaced >= game.actions:
                 raise InvalidArgument(f"{game!r} replaced action {replaced}, outside 0..{game.actions - 1}, {where}")
             if replaced >= 0:
                 forecaster.replace(replaced)
-        context = _seen(setting, observe, params, memory, (k0, k1), t)
         decision = forecaster.predict(context)
         cell = ([0, 1 + int(context[0])] if values else [0], decision.action)
         pulls[cell] += 1
