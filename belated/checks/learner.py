@@ -250,7 +250,8 @@ def grows_as_it_replaces(learner: Learner) -> None:
 
 def saved_continues(learner: Learner) -> None:
     """A forecaster saved in the middle of things and restored continues identically."""
-    if catalog.LEARNERS.get(type(learner).__name__.lower()) is not type(learner):
+    known = catalog.LEARNERS.get(type(learner).__name__.lower())
+    if known is None or catalog.newest(known) is not type(learner):
         return  # bytes can be read back only for learners that are entered in the catalog
     game = arena(learner, ROUNDS)
     for forecaster in allowed(learner):
