@@ -167,7 +167,8 @@ def _check_again(spec: Any, latest: Any, kind: str) -> None:
             f"{made.__name__} was defined more than once, and {spec!r} is not of the class in the catalog: enter the "
             "one that counts with bl.catalog.add"
         )
-    if [field.name for field in dataclasses.fields(spec)] != [field.name for field in dataclasses.fields(latest)]:
+    was, now = ([field.name for field in dataclasses.fields(each)] for each in (made, latest))  # type: ignore[arg-type]
+    if was != now:
         raise InvalidArgument(
             f"{made.__name__} was defined again, with other fields, since {spec!r} was made: make it anew"
         )

@@ -199,22 +199,26 @@ class Learner(ABC):
 class Game(ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
 
+    A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
+    is against; `stochastic` and `means`, if its rewards are i.i.d. draws; `scale`, what regret is measured in. A game
+    that does not say what its regret is against gets no bound and no verdict.
+
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
     and theirs to use; `feedback`, to be filled with 1 or K numbers (a symbol is one). In the compiled loop they are
     bare pointers: index them, but ask for no length and no slice (put sizes into `params`).
     """
 
     feedback: Feedback
-    #: True when rewards are i.i.d. draws with the expectations `means`.
+    #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
-    #: What regret is measured in: the difference between the largest and the smallest reward.
+    #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
+    #: and `means`.
     scale: float = 1.0
     #: The largest number that feedback may hold: 1, or the largest number of a symbol.
     largest: float = 1.0
-    #: True when regret is against one fixed action (or expert), as in the theorems.
-    fixed_comparator: ClassVar[bool] = True
-    #: Which of them: one action, one expert, or one map from values of the side information to actions.
-    comparator: ClassVar[Literal["action", "expert", "map"]] = "action"
+    #: What `regret` is against: one fixed action, one expert, one map from values of the side information to actions,
+    #: or something that changes from round to round (dynamic regret), which no theorem here speaks of. None: not said.
+    comparator: Literal["action", "expert", "map", "changing"] | None = None
     #: How many numbers of side information the game gives before each prediction.
     context_size: int = 0
     #: If that is one number, 0 to `values` - 1: how many there are.

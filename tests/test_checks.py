@@ -55,6 +55,18 @@ def test_every_entry_of_the_catalog_is_checked():
     assert {type(x).__name__.lower() for x in DELAYS} == set(bl.catalog.DELAYS)
 
 
+def test_every_game_of_the_catalog_says_what_its_regret_is_against():
+    against = {type(game).__name__: game.comparator for game in GAMES}
+    assert None not in against.values()
+    assert {name for name, stated in against.items() if stated != "action"} == {
+        "Replaced",
+        "Linear",
+        "LinearMonitoring",
+        "Advice",
+        "Grouped",
+    }
+
+
 #: Learners that are compiled under every forecaster each time; the others take turns, and all do so in make soak.
 EVERYWHERE = (bl.UCB1, bl.Exp3)
 

@@ -18,7 +18,7 @@ class Herald(bl.Game):
 
     actions: int = 3
     feedback = "bandit"
-    fixed_comparator = False
+    comparator = "changing"
     announces = True
     context_size = 1
 

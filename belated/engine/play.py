@@ -133,6 +133,8 @@ def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
 def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
     """Refuse what cannot be played together, before anything starts."""
     game.check_playable()
+    if game.comparator is not None:
+        require.one_of(f"comparator of {game!r}", game.comparator, ("action", "expert", "map", "changing"))
     learner = forecaster.learner
     if isinstance(learner, Learner):
         if learner.feedback not in (game.feedback, "any"):

@@ -26,6 +26,7 @@ class Arms(Game):
     """
 
     stochastic = True
+    comparator = "action"
     laws: Sequence[Law]
     feedback: Feedback = "bandit"
     means: tuple[float, ...] = field(init=False, repr=False, compare=False)

@@ -29,6 +29,7 @@ class Bernoulli(Game):
     """
 
     stochastic = True
+    comparator = "action"
     means: Sequence[float]
     feedback: Feedback = "bandit"
 

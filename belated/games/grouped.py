@@ -34,7 +34,6 @@ class Grouped(Game):
     (2, 2, ((0.2, 0.8), (0.7, 0.3)))
     """
 
-    comparator = "map"
     context_size = 1
     games: Sequence[Game]
     shares: Sequence[float] | None = None
@@ -67,8 +66,10 @@ class Grouped(Game):
         return all(game.stochastic for game in self.games)
 
     @property
-    def fixed_comparator(self) -> bool:  # type: ignore[override]
-        return all(game.fixed_comparator for game in self.games)
+    def comparator(self) -> Any:  # type: ignore[override]
+        """The best map, if each game's own is the best action."""
+        theirs = {game.comparator for game in self.games}
+        return "map" if theirs == {"action"} else None if None in theirs else "changing"
 
     @property
     def means(self) -> Any:
