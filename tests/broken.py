@@ -12,7 +12,7 @@ import belated as bl
 from belated.forecasters.instance import make_ask, make_tell
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
-from belated.protocols import Delays, Game, Learner
+from belated.protocols import NEVER, Delays, Game, Learner
 
 
 class Wrong(Learner):
@@ -348,6 +348,11 @@ def one(params, k0, k1, round_, action):
     return 1
 
 
+@kernel
+def mostly_one(params, k0, k1, round_, action):
+    return NEVER if round_ % 100 == 0 else 1
+
+
 def negative(params, k0, k1, round_, action):
     return -1
 
@@ -374,3 +379,25 @@ class Misstates(WrongLaw):
     """A mean that is not its mean."""
 
     mean = 3.0
+
+
+class Exaggerates(WrongLaw):
+    """An infinite mean, though every delay is one."""
+
+    mean = np.inf
+
+
+class Contradicts(Exaggerates):
+    """An infinite mean, and a largest delay."""
+
+    maximum = 10**6
+
+
+class Understates(WrongLaw):
+    """A finite mean, though some feedback never comes."""
+
+    mean = 1.0
+
+    @property
+    def kernel(self) -> Any:
+        return mostly_one

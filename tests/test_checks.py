@@ -40,12 +40,16 @@ DELAYS = [
     delays.Poisson(mean=2),
     delays.Poisson(mean=300),
     delays.Pareto(mean=20, alpha=1.5),
+    delays.Pareto(scale=20, alpha=1.5),
+    delays.Pareto(scale=3, alpha=1),
+    delays.Pareto(scale=10, alpha=0.6),
     delays.Empirical([0, 1, 1, 30]),
     delays.Trace([0, 5, delays.NEVER, 2] * 30),
     delays.Trace([[0, 5], [delays.NEVER, 2]] * 30),
     delays.PerAction([delays.Constant(1), delays.Lossy(delays.Geometric(mean=4), 0.3)]),
     delays.Batched(6),
     delays.Lossy(delays.Poisson(mean=3), 0.2),
+    delays.Lossy(delays.Poisson(mean=3), 1e-9),
 ]
 
 
@@ -123,6 +127,9 @@ BROKEN = [
     (environment.delays_are_delays, broken.Early(), {}),
     (environment.delays_are_delays, broken.TooLate(), {}),
     (environment.mean_is_the_mean, broken.Misstates(), {}),
+    (environment.mean_is_the_mean, broken.Exaggerates(), {}),
+    (environment.mean_is_the_mean, broken.Contradicts(), {}),
+    (environment.mean_is_the_mean, broken.Understates(), {}),
 ]
 
 

@@ -19,7 +19,8 @@ from belated.learners import RoundRobin, Uniform
 from belated.protocols import NEVER, Delays, Game, Learner
 
 ROUNDS = 400
-
+#: A draw so many times the mean shows a heavy tail.
+HEAVY = 50
 
 KEY = key_of(0, 0)
 
@@ -139,15 +140,22 @@ def delays_ignore_actions_unless_they_say(law: Delays) -> None:
 
 
 def mean_is_the_mean(law: Delays) -> None:
-    """The stated mean is that of the draws, within six standard errors (not for heavy tails)."""
+    """The stated mean is that of the draws, within six standard errors (not for heavy tails).
+
+    An infinite one goes with feedback that may stay away, or with a tail so heavy that one draw outweighs most others.
+    """
     if law.depends_on_action or not law.iid or law.mean is None:
         return
     drawn = _draw(law, 20_000)
-    if not np.isfinite(law.mean):
-        demand((drawn == NEVER).any(), "an infinite mean, and yet all feedback comes")
-        return
     values = drawn.astype(float)
-    heavy = values.max() > 50 * (1 + law.mean)
+    lost = law.maximum == NEVER or (drawn == NEVER).any()
+    if not np.isfinite(law.mean):
+        demand(law.maximum in (None, NEVER), f"an infinite mean, and yet no delay is above {law.maximum}")
+        heavy = values.max() > HEAVY * (1 + values.mean())
+        demand(lost or heavy, f"an infinite mean, and yet the largest of {len(values)} delays is {values.max():g}")
+        return
+    demand((drawn < NEVER).all(), f"mean {law.mean} is stated, and yet some feedback never comes")
+    heavy = values.max() > HEAVY * (1 + law.mean)
     error = 6 * values.std() / np.sqrt(len(values)) + 1e-9
     demand(heavy or abs(values.mean() - law.mean) <= error, f"mean {law.mean} is stated, {values.mean():.4g} is drawn")
 
