@@ -219,6 +219,9 @@ class Game(ABC):
     #: What `regret` is against: one fixed action, one expert, one map from values of the side information to actions,
     #: or something that changes from round to round (dynamic regret), which no theorem here speaks of. None: not said.
     comparator: Literal["action", "expert", "map", "changing"] | None = None
+    #: True when `outcome` may be asked for any rounds, whatever it was asked for before: what it pays depends on the
+    #: round alone, and the memory holds no more than the account. Else it is asked for rounds 1, 2, 3, ... in turn.
+    any_round: bool = False
     #: How many numbers of side information the game gives before each prediction.
     context_size: int = 0
     #: If that is one number, 0 to `values` - 1: how many there are.

@@ -312,6 +312,19 @@ class Surprises(WrongGame):
 
 
 @dataclass(frozen=True)
+class Wanders(WrongGame):
+    """Pays by how often it was asked, and says that it may be asked for any round."""
+
+    any_round = True
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        memory[0] += 1.0
+        feedback[0] = 1.0 if memory[0] % 5 == 0 else 0.0
+        return feedback[0]
+
+
+@dataclass(frozen=True)
 class Overreaches(WrongGame):
     """Replaces an action that does not exist."""
 

@@ -32,6 +32,7 @@ GAMES = [
     games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
     games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6]),
+    games.Grouped([games.RandomWalk(3), games.RandomWalk(3, start=0.5)], [0.4, 0.6]),
 ]
 DELAYS = [
     delays.Constant(3),
@@ -124,6 +125,7 @@ BROKEN = [
     (environment.outcomes_ignore_play, broken.Reacts(), {}),
     (environment.outcomes_ignore_play, broken.Surprises(), {}),
     (environment.outcomes_ignore_play, broken.Overreaches(), {}),
+    (environment.any_round_stands_alone, broken.Wanders(), {}),
     (environment.delays_are_delays, broken.Early(), {}),
     (environment.delays_are_delays, broken.TooLate(), {}),
     (environment.mean_is_the_mean, broken.Misstates(), {}),

@@ -13,7 +13,7 @@ from belated.checks.contract import demand
 from belated.engine.play import play
 from belated.forecasters import Direct
 from belated.games import Bernoulli
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, plain
 from belated.kernels.random import key_of
 from belated.learners import RoundRobin, Uniform
 from belated.protocols import NEVER, Delays, Game, Learner
@@ -30,11 +30,13 @@ def _rounds(game: Game | Delays) -> int:
     return ROUNDS if longest is None else min(ROUNDS, longest)
 
 
-def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False) -> tuple[Any, Any, float]:
+def _play_out(
+    game: Game, actions: np.ndarray[Any, Any], announced: bool = False, form: Any = kernel
+) -> tuple[Any, Any, float]:
     """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
-    event = kernel(game.event) if announced and game.announces else None
-    outcome, regret = kernel(game.outcome), kernel(game.regret)
-    observe = kernel(game.observe) if game.context_size else None
+    event = form(game.event) if announced and game.announces else None
+    outcome, regret = form(game.outcome), form(game.regret)
+    observe = form(game.observe) if game.context_size else None
     params, memory, context = game.params(), np.zeros(game.memory()), np.zeros(game.context_size)
     vector = np.zeros(game.actions if game.feedback == "full" else 1)
     rewards, told = [], []
@@ -79,9 +81,34 @@ def outcomes_ignore_play(game: Game) -> None:
         demand(np.array_equal(steady[same], mixed[same]), f"the rewards of action {action} depend on what was played")
 
 
-def plays_the_same_compiled(game: Game) -> None:
-    """Compiled and Python runs of a learner that ignores feedback have the same regret."""
+def any_round_stands_alone(game: Game) -> None:
+    """Where it says so (`any_round`): what a round pays does not depend on which rounds it was asked for before."""
+    if not game.any_round:
+        return
     n = _rounds(game)
+    outcome, params, observe = kernel(game.outcome), game.params(), kernel(game.observe) if game.context_size else None
+    vector, context = np.zeros(game.actions if game.feedback == "full" else 1), np.zeros(game.context_size)
+    actions = np.arange(n) % game.actions
+    rewards, told, _ = _play_out(game, actions)
+    for first in (1, 2, n // 2 + 1):
+        memory = np.zeros(game.memory())
+        for t in range(first, n + 1, 3):
+            if observe is not None:
+                observe(params, memory, *KEY, t, context)
+            alone = float(outcome(params, memory, *KEY, t, int(actions[t - 1]), vector))
+            demand(
+                alone == rewards[t - 1] and np.array_equal(vector, told[t - 1]),
+                f"round {t} pays {rewards[t - 1]:g} after all rounds before, and {alone:g} where some were left out: "
+                "it has no any_round",
+            )
+
+
+def plays_the_same_compiled(game: Game) -> None:
+    """Compiled and Python runs of a learner that ignores feedback have the same regret, and so have plain kernels."""
+    n = _rounds(game)
+    actions = np.arange(n) % game.actions
+    for compiled, in_python in zip(_play_out(game, actions), _play_out(game, actions, form=plain), strict=True):
+        demand(np.array_equal(compiled, in_python), "compiled kernels and the same in plain Python differ")
 
     law = _NoDelay()
     one, two = (
@@ -171,6 +198,7 @@ GAME_CHECKS: tuple[Callable[[Game], None], ...] = (
     is_plain_data,
     rewards_are_in_range,
     outcomes_ignore_play,
+    any_round_stands_alone,
     plays_the_same_compiled,
 )
 DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (

@@ -30,6 +30,7 @@ class Bernoulli(Game):
 
     stochastic = True
     comparator = "action"
+    any_round = True
     means: Sequence[float]
     feedback: Feedback = "bandit"
 

@@ -48,6 +48,7 @@ class Monitoring(Finite):
     """
 
     comparator = "action"
+    any_round = True
     law: Sequence[float] | Floats | None = None
     trace: Sequence[int] | NDArray[np.integer] | None = None
     contexts: ArrayLike | None = None  #: side information, one row a round
