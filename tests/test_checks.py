@@ -104,6 +104,12 @@ def test_delays(law, check):
     check(law)
 
 
+@pytest.mark.parametrize("contexts", [2, 5000])
+def test_an_arena_has_as_many_values_as_the_learner(contexts):
+    spec = bl.PerContext(bl.UCB1(2), contexts)
+    assert contract.arena(spec, 30).values == contexts
+
+
 BROKEN = [
     (learner.is_a_spec, broken.Changeable(3), {}),
     (learner.predicts_honestly, broken.Boasts(3), {}),

@@ -248,6 +248,45 @@ def test_what_composite_laws_say_of_themselves():
     assert [law.maximum for law in (Geometric(mean=1), Geometric(mean=0), Pareto(mean=1))] == [None, 0, None]
 
 
+TWO = Trace([[1, 2]] * 50)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        TWO,
+        Lossy(TWO, 0.5),
+        PerAction([TWO] * 3),
+        PerAction([Constant(1), Lossy(TWO, 0.1), Constant(2)]),
+        PerAction([PerAction([Constant(1)] * 2)] * 3),
+        Lossy(PerAction([Constant(1), Lossy(PerAction([TWO, TWO]), 0.1), Constant(2)]), 0.1),
+    ],
+    ids=repr,
+)
+def test_a_law_within_a_law_made_for_other_actions_is_refused(law):
+    with pytest.raises(InvalidArgument, match="given for 2 actions, the game has 3"):
+        bl.play(bl.DelayedUCB1(3), bl.games.Bernoulli([0.1, 0.2, 0.3]), law, rounds=50)
+    with pytest.raises(InvalidArgument, match="given for 2 actions"):
+        law.check_actions(3)
+
+
+def test_a_law_within_a_law_made_for_these_actions_is_taken():
+    for law in (PerAction([TWO, Constant(1)]), Lossy(PerAction([Lossy(TWO, 0.1)] * 2), 0.1)):
+        game = bl.games.Bernoulli([0.1, 0.2])
+        one, two = (bl.play(bl.DelayedUCB1(2), game, law, rounds=50, record=True, engine=e) for e in ("auto", "python"))
+        assert np.array_equal(one.delays, two.delays) and set(one.delays[0].tolist()) <= {1, 2, NEVER}
+
+
+def test_a_law_of_ones_own_says_within_others_too_what_it_is_made_for():
+    class Picky(Constant):
+        def check_actions(self, actions):
+            raise InvalidArgument(f"not for {actions}")
+
+    for law in (Picky(1), Lossy(Picky(1), 0.5), PerAction([Constant(1), Picky(1)])):
+        with pytest.raises(InvalidArgument, match="not for 2"):
+            bl.play(bl.DelayedUCB1(2), bl.games.Bernoulli([0.1, 0.2]), law, rounds=50)
+
+
 def test_delays_of_actions_and_rounds_differ():
     law = PerAction([Geometric(mean=50)] * 2)
     assert abs(np.corrcoef(draw(law, 4000, 0), draw(law, 4000, 1))[0, 1]) < 4 / math.sqrt(4000)

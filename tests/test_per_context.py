@@ -153,6 +153,11 @@ def test_pairs_without_meaning_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"2 values.*3 values"):
         three = bl.games.Grouped([bl.games.Bernoulli([0.1, 0.2, 0.3])] * 3)
         bl.play(bl.Direct(UCB), three, bl.delays.Constant(0), 10)
+    for contexts in (1, 3, 5):
+        wider = bl.PerContext(bl.UCB1(3), contexts)
+        for forecaster in (bl.Direct, bl.BOLD, bl.QPMD):
+            with pytest.raises(InvalidArgument, match=f"needs a context of {contexts} values.*gives 2 values"):
+                bl.play(forecaster(wider), GROUPS, bl.delays.Constant(0), 10)
     with pytest.raises(InvalidArgument, match="endlessly many"):
         bl.play(bl.Direct(UCB), bl.games.Linear([[0.1], [0.2], [0.3]]), bl.delays.Constant(0), 10)
 

@@ -145,7 +145,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             _check_same(learner, game)
         if learner.context_size and not game.context_size:
             raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
-        if learner.values and not 0 < game.values <= learner.values:
+        if learner.values and game.values != learner.values:
             given = f"{game.values} values" if game.values else "endlessly many"
             raise InvalidArgument(f"{learner!r} needs a context of {learner.values} values, {game!r} gives {given}")
         if learner.context_size not in (0, game.context_size):
