@@ -88,6 +88,9 @@ class Learner(ABC):
     guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
+    #: Whether `update` reads `state.answering`, itself or in a kernel that it calls. Copies in `PerContext` do not know
+    #: it under Direct, which takes only those that say False.
+    reads_answering: ClassVar[bool] = True
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None

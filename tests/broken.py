@@ -113,6 +113,23 @@ class Fragile(Wrong):
     tolerates_delay = False
 
 
+@kernel
+def age(state):
+    return float(state.answering)
+
+
+@dataclass(frozen=True)
+class Peeks(Wrong):
+    """Reads the number of the prediction that it answers, in a kernel that it calls, and says that it does not."""
+
+    reads_answering = False
+    actions: int
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.last += feedback[0] / age(state)
+
+
 @dataclass(frozen=True)
 class Convex(Wrong):
     """A bound that grows faster and faster."""

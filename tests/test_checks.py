@@ -117,6 +117,7 @@ BROKEN = [
     (learner.keeps_all_in_its_state, broken.Hides(3), {}),
     (learner.accepts_skipped_rounds, broken.NeedsAnswers(3), {}),
     (learner.stays_finite, broken.Dissolves(3), {}),
+    (learner.answers_to_any_number, broken.Peeks(3), {}),
     (learner.no_delay_is_the_base, bl.UCB1(3), {"forecasters": [broken.Skips]}),
     (learner.bold_interleaves, bl.UCB1(3), {"bold": broken.Shares}),
     (learner.compiled_is_python, bl.UCB1(3), {"forecasters": [broken.OtherKernels]}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from belated import checks
 from belated.errors import InvalidArgument, Unsupported
 from belated.kernels.compile import kernel, plain
 from belated.kernels.random import key_of
+from tests import broken
 
 GROUPS = bl.games.Grouped([bl.games.Bernoulli([0.2, 0.8, 0.5]), bl.games.Bernoulli([0.7, 0.3, 0.1])], shares=[0.3, 0.7])
 UCB = bl.PerContext(bl.UCB1(actions=3), contexts=2)
@@ -141,6 +143,15 @@ def test_what_is_no_context_is_refused_by_name(context: Any) -> None:
         bl.QPMD(UCB).predict(context)
 
 
+def test_which_learners_read_what_they_answer() -> None:
+    """All copies that Direct takes are those it took when the kernels' names were looked at."""
+    made = {name: each.example() for name, each in bl.catalog.LEARNERS.items()}
+    assert {name for name, learner in made.items() if learner.reads_answering} == {"exp3ix"}
+    free = {name: learner for name, learner in made.items() if not learner.context_size}
+    refused = {name for name, learner in free.items() if not bl.PerContext(learner, 2).tolerates_delay}
+    assert refused == {"exp3ix", "neighborhoodwatch2"}
+
+
 def test_pairs_without_meaning_are_refused() -> None:
     with pytest.raises(Unsupported, match="side information of their own"):
         bl.PerContext(bl.LinUCB(3, 2), 2)
@@ -150,6 +161,16 @@ def test_pairs_without_meaning_are_refused() -> None:
         bl.PerContext(bl.UCB1(3), 0)
     with pytest.raises(Unsupported, match="Direct cannot play"):
         bl.Direct(bl.PerContext(bl.Exp3IX(3), 2))  # its update asks which prediction it answers
+    for refused in (broken.Peeks, broken.Wrong):  # what an update reads through a kernel; what is not said
+        learner = dataclasses.make_dataclass("Unsaid", [("actions", int)], bases=(refused,), frozen=True)
+        learner.reads_answering = bl.Learner.reads_answering  # type: ignore[attr-defined]
+        with pytest.raises(Unsupported, match="which of its copy's predictions it answers, unless Unsaid says"):
+            bl.Direct(bl.PerContext(learner(3), 2))
+        bl.BOLD(bl.PerContext(learner(3), 2))
+        learner.reads_answering = False  # type: ignore[attr-defined]
+        bl.Direct(bl.PerContext(learner(3), 2))
+    with pytest.raises(Unsupported, match="for its last prediction only"):
+        bl.Direct(bl.PerContext(broken.Fragile(3), 2))
     with pytest.raises(InvalidArgument, match=r"2 values.*3 values"):
         three = bl.games.Grouped([bl.games.Bernoulli([0.1, 0.2, 0.3])] * 3)
         bl.play(bl.Direct(UCB), three, bl.delays.Constant(0), 10)

@@ -30,10 +30,8 @@ class Direct(Forecaster):
 
     def _check_learner(self, learner: Any) -> None:
         if not getattr(learner, "tolerates_delay", True):
-            raise Unsupported(
-                f"Direct cannot play {self._called()}: its update needs what it keeps for its last prediction only; "
-                "use BOLD"
-            )
+            needs = getattr(self.learner, "needs", None) or "what it keeps for its last prediction only"
+            raise Unsupported(f"Direct cannot play {self._called()}: its update needs {needs}; use BOLD")
 
     def _choose(self, context: Any) -> tuple[int, int, float]:
         action, probability = self._ask(0, context)

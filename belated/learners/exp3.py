@@ -30,6 +30,7 @@ class Exp3(Learner):
     """
 
     guarantee = "2 sqrt(n K ln K), any adversary"
+    reads_answering = False
     actions: int
 
     def __post_init__(self) -> None:

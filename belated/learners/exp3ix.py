@@ -24,6 +24,7 @@ class Exp3IX(Exp3):
     """
 
     guarantee = "4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2), any adversary"
+    reads_answering = True
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):

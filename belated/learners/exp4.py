@@ -38,6 +38,7 @@ class Exp4(Learner):
 
     guarantee = "2 sqrt(n K ln N), N experts, any adversary"
     comparator = "expert"
+    reads_answering = False
     actions: int
     experts: int
 
