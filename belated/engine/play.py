@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.engine.certificate import certify
+from belated.engine.certificate import Certificate, certify
 from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
 from belated.engine.theorem import theorem
@@ -93,8 +93,8 @@ TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")}
 }
 
 
-def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
-    """The result of a play from the tables that it filled."""
+def gather(setting: Setting, tables: Tables, seconds: float, certificate: Certificate | None = None) -> Result:
+    """The result of a play from the tables that it filled; certified here, or already."""
     tally, summary = tables.tally, tables.summary
     return Result(
         setting=setting,
@@ -111,7 +111,7 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
         steps=_plain(summary["steps"]),
         base_pulls=_plain(tally["base"]),
         groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
-        certificate=certify(setting, tables),
+        certificate=certify(setting, tables) if certificate is None else certificate,
         theorem=theorem(setting, tables),
         seconds=seconds,
         actions=tables.actions if setting.record else None,
