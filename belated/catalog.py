@@ -6,8 +6,10 @@ case.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
+import sys
 from collections import ChainMap
 from collections.abc import Iterable, MutableMapping
 from inspect import isabstract
@@ -64,6 +66,8 @@ TABLES: dict[str, MutableMapping[str, Any]] = {
     "delays": DELAYS,
     "law of an arm": LAWS,
 }
+#: What one may add, by the name of its table.
+KINDS: dict[str, type] = {"learner": Learner, "game": Game, "delays": Delays}
 #: Fields that hold specs of another table than their owner's.
 INNER = {
     "learner": "learner",
@@ -108,11 +112,68 @@ def find(kind: str, name: Any) -> Any:
     """
     table = TABLES[kind]
     if name in table:
-        return table[name]
+        return newest(table[name])
     hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}"
     if kind == "forecaster" and name in LEARNERS:
         hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
     raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {quoted(name)}; {hint}")
+
+
+def newest(spec: Any) -> Any:
+    """The definition that counts. Of a class that was defined again, as by a notebook's cell run twice, it is the last.
+
+    >>> import belated as bl
+    >>> newest(bl.UCB1) is bl.UCB1
+    True
+    """
+    again = getattr(sys.modules.get(spec.__module__), spec.__qualname__, None)
+    return again if isinstance(again, type) and isinstance(spec, type) and _same_place(again, spec) else spec
+
+
+def _same_place(one: type, other: type) -> bool:
+    kinds = [tuple(issubclass(each, kind) for kind in KINDS.values()) for each in (one, other)]
+    return kinds[0] == kinds[1] and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+
+
+def check_entered(spec: Any) -> None:
+    """Refuse a spec whose name would not lead back to its class: what is written as data goes by the name."""
+    if isinstance(spec, Forecaster):
+        check_entered(spec.learner)
+    kind = next((name for name, kind in KINDS.items() if isinstance(spec, kind)), None)
+    if kind is None:
+        return
+    made, name = type(spec), type(spec).__name__.lower()
+    known = TABLES[kind].get(name)
+    if known is None:
+        raise InvalidArgument(f"{made.__name__} is not in the catalog: enter it with @bl.catalog.add above its class")
+    latest = newest(known)
+    if made is not latest:
+        _check_again(spec, latest, kind)
+    if dataclasses.is_dataclass(spec):
+        for field in dataclasses.fields(spec):
+            value = getattr(spec, field.name, None)
+            for inner in value if isinstance(value, list | tuple) else (value,):
+                check_entered(inner)
+
+
+def _check_again(spec: Any, latest: Any, kind: str) -> None:
+    """A spec of another class than the catalog has: fine if it can be made anew by the newest definition."""
+    made = type(spec)
+    if not isinstance(latest, type) or not _same_place(made, latest):
+        raise InvalidArgument(
+            f"the catalog has another {kind} called {made.__name__.lower()!r}: give {made.__module__}.{made.__name__} "
+            "another name"
+        )
+    if getattr(sys.modules.get(made.__module__), made.__qualname__, None) is not latest:
+        raise InvalidArgument(
+            f"{made.__name__} was defined more than once, and {spec!r} is not of the class in the catalog: enter the "
+            "one that counts with bl.catalog.add"
+        )
+    was, now = ([field.name for field in dataclasses.fields(each)] for each in (made, latest))  # type: ignore[arg-type]
+    if was != now:
+        raise InvalidArgument(
+            f"{made.__name__} was defined again, with other fields, since {spec!r} was made: make it anew"
+        )
 
 
 def quoted(value: Any) -> str:

@@ -37,6 +37,7 @@ def read(kind: str, given: Any) -> dict[str, Any]:
     {'name': 'bold', 'learner': {'name': 'exp3'}}
     """
     if isinstance(given, Forecaster | Game | Delays | Learner | laws.Law):
+        catalog.check_entered(given)
         return catalog.to_data(given)
     if isinstance(given, dict):
         return _from_table(kind, given)

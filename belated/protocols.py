@@ -118,6 +118,9 @@ class Learner(ABC):
     #: have no feedback (its ticket was cancelled or has expired, or its action was replaced: then `action` is -1).
     #: `answering` and `memo` are those of the prediction.
     lost: ClassVar[Any] = None
+    #: Whether `update` reads `state.answering`, itself or in a kernel that it calls. Copies in `PerContext` do not know
+    #: it under Direct, which takes only those that say False.
+    reads_answering: ClassVar[bool] = True
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None
@@ -242,15 +245,20 @@ class Learner(ABC):
 class Game(ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
 
+    A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
+    is against; `stochastic` and `means`, if its rewards are i.i.d. draws; `scale`, what regret is measured in. A game
+    that does not say what its regret is against gets no bound and no verdict.
+
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
     and theirs to use; `feedback`, to be filled with 1 or K numbers (a symbol is one). In the compiled loop they are
     bare pointers: index them, but ask for no length and no slice (put sizes into `params`).
     """
 
     feedback: Feedback
-    #: True when rewards are i.i.d. draws with the expectations `means`.
+    #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
-    #: What regret is measured in: the difference between the largest and the smallest reward.
+    #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
+    #: and `means`.
     scale: float = 1.0
     #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
     #: finite number may come.
@@ -261,10 +269,12 @@ class Game(ABC):
     point_size: int = 0
     #: True when the course of the game depends on what was played before. Only forecasters that say so can play it.
     reactive: bool = False
-    #: True when regret is against one fixed action (or expert), as in the theorems.
-    fixed_comparator: ClassVar[bool] = True
-    #: Which of them: one action, one expert, or one map from values of the side information to actions.
-    comparator: ClassVar[Literal["action", "expert", "map"]] = "action"
+    #: What `regret` is against: one fixed action, one expert, one map from values of the side information to actions,
+    #: or something that changes from round to round (dynamic regret), which no theorem here speaks of. None: not said.
+    comparator: Literal["action", "expert", "map", "changing"] | None = None
+    #: True when `outcome` may be asked for any rounds, whatever it was asked for before: what it pays depends on the
+    #: round alone, and the memory holds no more than the account. Else it is asked for rounds 1, 2, 3, ... in turn.
+    any_round: bool = False
     #: How many numbers of side information the game gives before each prediction.
     context_size: int = 0
     #: If that is one number, 0 to `values` - 1: how many there are.
@@ -273,7 +283,8 @@ class Game(ABC):
     #: the prediction of the round. It is called once a round.
     observe: ClassVar[Any] = None
     #: Kernel `event(params, memory, k0, k1, round_) -> int` of a game that announces: the action that is replaced at
-    #: the start of the round, or -1. It is called before the prediction. `outcome` must pay the same without it.
+    #: the start of the round, or -1. It is called before the prediction, after `observe` in a game with side
+    #: information. `outcome` must pay the same without it.
     event: ClassVar[Any] = None
 
     if TYPE_CHECKING:

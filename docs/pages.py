@@ -1,4 +1,4 @@
-"""Pages that are made from the catalog when the site is built: one for each learner, one for games and delay laws."""
+"""Pages made when the site is built: one for each learner, one for games and delay laws, one for the checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from belated import catalog
+from belated import catalog, checks
 
 FEEDBACK = {
     "bandit": "its own reward",
@@ -26,7 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _pages() -> dict[str, str]:
-    pages = {"learners.md": _index(), "games.md": _worlds()}
+    pages = {"learners.md": _index(), "games.md": _worlds(), "checks.md": _checks()}
     for made in catalog.LEARNERS.values():
         pages[f"learners/{made.__name__.lower()}.md"] = _learner(made)
     return pages
@@ -73,4 +73,22 @@ def _worlds() -> str:
     for title, table in (("Games", catalog.GAMES), ("Delay laws", catalog.DELAYS)):
         parts.append(f"## {title}")
         parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in table.values()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _checks() -> str:
+    start = (
+        "# Checks\n\nThe contracts that everything in belated keeps, for what you write yourself: see "
+        "[add your own](extend.md). Each check raises `CheckFailed` with what is wrong."
+    )
+    parts = [start]
+    for name, each in (
+        ("check_plain", checks.PLAIN_CHECKS),
+        ("check_learner", checks.LEARNER_CHECKS),
+        ("check_game", checks.GAME_CHECKS),
+        ("check_delays", checks.DELAY_CHECKS),
+    ):
+        rows = [f"| `{check.__name__}` | {_first(check).replace('|', chr(92) + '|')} |" for check in each]
+        table = "\n".join(["| it looks at | |", "|---|---|", *rows])
+        parts += [f"::: {_path(getattr(checks, name))}", table]
     return "\n\n".join(parts) + "\n"

@@ -21,6 +21,7 @@ class Tides(bl.Game):
     period: float = 1000.0
     actions = 2
     feedback = "bandit"
+    comparator = "action"  # what the regret is against; without it there is no bound and no verdict
 
     def params(self):
         return np.array([2.0 * math.pi / self.period])

@@ -11,7 +11,7 @@ import numpy as np
 import belated as bl
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
-from belated.protocols import Delays, Game, Learner
+from belated.protocols import NEVER, Delays, Game, Learner
 
 
 class Wrong(Learner):
@@ -110,6 +110,23 @@ class Fragile(Wrong):
 
     actions: int
     tolerates_delay = False
+
+
+@kernel
+def age(state):
+    return float(state.answering)
+
+
+@dataclass(frozen=True)
+class Peeks(Wrong):
+    """Reads the number of the prediction that it answers, in a kernel that it calls, and says that it does not."""
+
+    reads_answering = False
+    actions: int
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.last += feedback[0] / age(state)
 
 
 @dataclass(frozen=True)
@@ -311,6 +328,19 @@ class Surprises(WrongGame):
 
 
 @dataclass(frozen=True)
+class Wanders(WrongGame):
+    """Pays by how often it was asked, and says that it may be asked for any round."""
+
+    any_round = True
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        memory[0] += 1.0
+        feedback[0] = 1.0 if memory[0] % 5 == 0 else 0.0
+        return feedback[0]
+
+
+@dataclass(frozen=True)
 class Overreaches(WrongGame):
     """Replaces an action that does not exist."""
 
@@ -347,6 +377,11 @@ def one(params, k0, k1, round_, action):
     return 1
 
 
+@kernel
+def mostly_one(params, k0, k1, round_, action):
+    return NEVER if round_ % 100 == 0 else 1
+
+
 def negative(params, k0, k1, round_, action):
     return -1
 
@@ -369,3 +404,25 @@ class Misstates(WrongLaw):
     """A mean that is not its mean."""
 
     mean = 3.0
+
+
+class Exaggerates(WrongLaw):
+    """An infinite mean, though every delay is one."""
+
+    mean = np.inf
+
+
+class Contradicts(Exaggerates):
+    """An infinite mean, and a largest delay."""
+
+    maximum = 10**6
+
+
+class Understates(WrongLaw):
+    """A finite mean, though some feedback never comes."""
+
+    mean = 1.0
+
+    @property
+    def kernel(self) -> Any:
+        return mostly_one

@@ -32,6 +32,7 @@ GAMES = [
     games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
     games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6]),
+    games.Grouped([games.RandomWalk(3), games.RandomWalk(3, start=0.5)], [0.4, 0.6]),
 ]
 DELAYS = [
     delays.Constant(3),
@@ -40,12 +41,16 @@ DELAYS = [
     delays.Poisson(mean=2),
     delays.Poisson(mean=300),
     delays.Pareto(mean=20, alpha=1.5),
+    delays.Pareto(scale=20, alpha=1.5),
+    delays.Pareto(scale=3, alpha=1),
+    delays.Pareto(scale=10, alpha=0.6),
     delays.Empirical([0, 1, 1, 30]),
     delays.Trace([0, 5, delays.NEVER, 2] * 30),
     delays.Trace([[0, 5], [delays.NEVER, 2]] * 30),
     delays.PerAction([delays.Constant(1), delays.Lossy(delays.Geometric(mean=4), 0.3)]),
     delays.Batched(6),
     delays.Lossy(delays.Poisson(mean=3), 0.2),
+    delays.Lossy(delays.Poisson(mean=3), 1e-9),
 ]
 
 
@@ -53,6 +58,18 @@ def test_every_entry_of_the_catalog_is_checked():
     assert {type(x).__name__.lower() for x in LEARNERS} == set(bl.catalog.LEARNERS)
     assert {type(x).__name__.lower() for x in GAMES} == set(bl.catalog.GAMES)
     assert {type(x).__name__.lower() for x in DELAYS} == set(bl.catalog.DELAYS)
+
+
+def test_every_game_of_the_catalog_says_what_its_regret_is_against():
+    against = {type(game).__name__: game.comparator for game in GAMES}
+    assert None not in against.values()
+    assert {name for name, stated in against.items() if stated != "action"} == {
+        "Replaced",
+        "Linear",
+        "LinearMonitoring",
+        "Advice",
+        "Grouped",
+    }
 
 
 #: Learners that are compiled under every forecaster each time; the others take turns, and all do so in make soak.
@@ -87,6 +104,12 @@ def test_delays(law, check):
     check(law)
 
 
+@pytest.mark.parametrize("contexts", [2, 5000])
+def test_an_arena_has_as_many_values_as_the_learner(contexts):
+    spec = bl.PerContext(bl.UCB1(2), contexts)
+    assert contract.arena(spec, 30).values == contexts
+
+
 BROKEN = [
     (learner.is_a_spec, broken.Changeable(3), {}),
     (learner.predicts_honestly, broken.Boasts(3), {}),
@@ -94,6 +117,7 @@ BROKEN = [
     (learner.keeps_all_in_its_state, broken.Hides(3), {}),
     (learner.accepts_skipped_rounds, broken.NeedsAnswers(3), {}),
     (learner.stays_finite, broken.Dissolves(3), {}),
+    (learner.answers_to_any_number, broken.Peeks(3), {}),
     (learner.no_delay_is_the_base, bl.UCB1(3), {"forecasters": [broken.Skips]}),
     (learner.bold_interleaves, bl.UCB1(3), {"bold": broken.Shares}),
     (learner.compiled_is_python, bl.UCB1(3), {"forecasters": [broken.OtherKernels]}),
@@ -108,12 +132,16 @@ BROKEN = [
     (environment.outcomes_ignore_play, broken.Reacts(), {}),
     (environment.outcomes_ignore_play, broken.Surprises(), {}),
     (environment.outcomes_ignore_play, broken.Overreaches(), {}),
+    (environment.any_round_stands_alone, broken.Wanders(), {}),
     (environment.delays_are_delays, broken.Early(), {}),
     (environment.delays_are_delays, broken.TooLate(), {}),
     (environment.mean_is_the_mean, broken.Misstates(), {}),
     (bounds.keeps_to_the_rules, broken_kernels.Draws(), {}),
     (bounds.stays_in_its_arrays, broken_kernels.ReadsBehind(), {}),
     (bounds.looks_at_actions_only_if_it_says, broken_kernels.law_of(broken_kernels.by_action), {}),
+    (environment.mean_is_the_mean, broken.Exaggerates(), {}),
+    (environment.mean_is_the_mean, broken.Contradicts(), {}),
+    (environment.mean_is_the_mean, broken.Understates(), {}),
 ]
 
 

@@ -1,5 +1,6 @@
 """The laws of delay: exact in distribution, in their means, and in every way of running them."""
 
+import copy
 import ctypes
 import dataclasses
 import json
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import belated as bl
 from belated import delays
 from belated.delays import (
     NEVER,
@@ -48,6 +50,7 @@ LAWS = [
     Poisson(mean=30),
     Pareto(mean=10),
     Pareto(mean=0.2, alpha=3),
+    Pareto(scale=4, alpha=0.7),
     Empirical([0, 5, 5, NEVER]),
     Trace(list(range(100, 0, -1))),
     Trace([[t, NEVER, 2 * t] for t in range(100)]),
@@ -105,6 +108,54 @@ def test_pareto_is_exact(mean, alpha):
     law = Pareto(mean=mean, alpha=alpha)
     width = max(1, int(mean // 5))
     assert mass_fits(draw(law, 20_000), lambda k: (1 + k / law.scale) ** -alpha, width=width)
+
+
+@pytest.mark.parametrize("scale, alpha", [(5, 1.0), (10, 0.8), (30, 2.0), (2, 0.5)])
+def test_pareto_takes_a_scale_and_then_any_tail(scale, alpha):
+    law = Pareto(scale=scale, alpha=alpha)
+    assert law.scale == scale and (law.mean == math.inf) == (alpha <= 1)
+    assert mass_fits(draw(law, 20_000), lambda k: (1 + k / scale) ** -alpha, width=max(1, scale // 3))
+
+
+@pytest.mark.parametrize("mean, alpha", [(10, 1.5), (0.2, 3.0), (500, 1.2), (1e-9, 1.0001), (1e12, 20)])
+def test_pareto_by_its_scale_is_pareto_by_its_mean(mean, alpha):
+    known = Pareto(mean=mean, alpha=alpha)
+    again = Pareto(scale=known.scale, alpha=alpha)
+    assert np.array_equal(again.params(), known.params()) and again.mean == pytest.approx(mean, rel=1e-9)
+    assert repr(known) == f"Pareto(mean={mean!r}, alpha={alpha!r})" and known != again
+    assert bl.catalog.to_data(known) == {"name": "pareto", "mean": mean, "alpha": alpha}
+    for law in (known, again):
+        assert bl.catalog.from_data("delays", bl.catalog.to_data(law)) == law
+        assert bl.notation.delays(bl.notation.text("delays", law)) == law
+        assert pickle.loads(pickle.dumps(law)) == law and hash(copy.copy(law)) == hash(law)
+
+
+#: E tau is infinite, though all feedback comes.
+ENDLESS = Pareto(scale=10, alpha=0.8)
+
+
+def test_an_infinite_mean_is_no_obstacle_to_a_play_or_a_study(tmp_path):
+    for forecaster in (bl.BOLD(bl.Exp3(2)), bl.QPMD(bl.UCB1(2)), bl.DelayedUCB1(2)):
+        game = bl.games.Bernoulli([0.2, 0.8])
+        one, two = (bl.play(forecaster, game, ENDLESS, rounds=2000, engine=e) for e in ("compiled", "python"))
+        assert np.array_equal(one.regret, two.regret) and one.certificate and one.peak[0] > 50
+        assert one.bound is not None, "the theorems speak of peaks, which are finite"
+    assert PerAction([ENDLESS, ENDLESS]).mean == math.inf and PerAction([ENDLESS, Constant(1)]).mean_of(0) == math.inf
+    for bound in (bl.bounds.outstanding, lambda n, mean: bl.bounds.bold_iid(math.sqrt, n, mean)):
+        with pytest.raises(InvalidArgument, match="mean_delay must be finite, got inf"):
+            bound(1000, ENDLESS.mean)
+    laws = ["pareto(scale=10, alpha=0.8)", "pareto(mean=10)"]
+    study = bl.studies.Study.make(
+        forecasters=["bold(exp3)"], games=["bernoulli([0.2, 0.8])"], delays=laws, rounds=500, replications=3
+    )
+    results = study.run(tmp_path)
+    assert results.frame()["delays"].to_list() == laws and results.frame()["mean_delay"].to_list() == [None, 10.0]
+    assert bl.studies.Results.load(tmp_path).frame().equals(results.frame())
+    assert "pareto(scale=10, alpha=0.8)" in results.report(tmp_path / "page").read_text(encoding="utf-8")
+    only = bl.studies.Study.make(
+        forecasters=["bold(exp3)"], games=["bernoulli([0.2, 0.8])"], delays=laws[:1], rounds=500, replications=3
+    ).run(tmp_path)
+    assert only.plot() and only.report(tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(
@@ -197,6 +248,45 @@ def test_what_composite_laws_say_of_themselves():
     assert [law.maximum for law in (Geometric(mean=1), Geometric(mean=0), Pareto(mean=1))] == [None, 0, None]
 
 
+TWO = Trace([[1, 2]] * 50)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        TWO,
+        Lossy(TWO, 0.5),
+        PerAction([TWO] * 3),
+        PerAction([Constant(1), Lossy(TWO, 0.1), Constant(2)]),
+        PerAction([PerAction([Constant(1)] * 2)] * 3),
+        Lossy(PerAction([Constant(1), Lossy(PerAction([TWO, TWO]), 0.1), Constant(2)]), 0.1),
+    ],
+    ids=repr,
+)
+def test_a_law_within_a_law_made_for_other_actions_is_refused(law):
+    with pytest.raises(InvalidArgument, match="given for 2 actions, the game has 3"):
+        bl.play(bl.DelayedUCB1(3), bl.games.Bernoulli([0.1, 0.2, 0.3]), law, rounds=50)
+    with pytest.raises(InvalidArgument, match="given for 2 actions"):
+        law.check_actions(3)
+
+
+def test_a_law_within_a_law_made_for_these_actions_is_taken():
+    for law in (PerAction([TWO, Constant(1)]), Lossy(PerAction([Lossy(TWO, 0.1)] * 2), 0.1)):
+        game = bl.games.Bernoulli([0.1, 0.2])
+        one, two = (bl.play(bl.DelayedUCB1(2), game, law, rounds=50, record=True, engine=e) for e in ("auto", "python"))
+        assert np.array_equal(one.delays, two.delays) and set(one.delays[0].tolist()) <= {1, 2, NEVER}
+
+
+def test_a_law_of_ones_own_says_within_others_too_what_it_is_made_for():
+    class Picky(Constant):
+        def check_actions(self, actions):
+            raise InvalidArgument(f"not for {actions}")
+
+    for law in (Picky(1), Lossy(Picky(1), 0.5), PerAction([Constant(1), Picky(1)])):
+        with pytest.raises(InvalidArgument, match="not for 2"):
+            bl.play(bl.DelayedUCB1(2), bl.games.Bernoulli([0.1, 0.2]), law, rounds=50)
+
+
 def test_delays_of_actions_and_rounds_differ():
     law = PerAction([Geometric(mean=50)] * 2)
     assert abs(np.corrcoef(draw(law, 4000, 0), draw(law, 4000, 1))[0, 1]) < 4 / math.sqrt(4000)
@@ -241,7 +331,11 @@ def test_plain_python_gives_the_same_delays():
         (lambda: Geometric(mean=math.inf), "mean must be finite, got inf"),
         (lambda: Poisson(mean=math.nan), "mean must be finite, got nan"),
         (lambda: Pareto(mean=0), "mean must be >= 1e-09, got 0"),
-        (lambda: Pareto(mean=5, alpha=1), "alpha must be > 1, got 1"),
+        (lambda: Pareto(mean=5, alpha=1), "alpha must be > 1, got 1: else the mean is infinite"),
+        (lambda: Pareto(mean=5, alpha=0), "alpha must be > 0, got 0"),
+        (lambda: Pareto(scale=0), "scale must be > 0, got 0"),
+        (lambda: Pareto(), "either a mean or a scale, got mean=None and scale=None"),
+        (lambda: Pareto(mean=5, scale=5), "either a mean or a scale, got mean=5 and scale=5"),
         (lambda: Empirical([]), "sample must be a vector, not empty"),
         (lambda: Empirical([[1]]), "sample must be a vector"),
         (lambda: Empirical([0.5]), "sample must be whole numbers"),
@@ -264,8 +358,9 @@ def test_errors_name_the_value(make, message):
 def plain(value):
     """A spec as plain data: a walk over its fields."""
     if dataclasses.is_dataclass(value):
-        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"name": type(value).__name__, **fields}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        known = value.to_fields() if hasattr(value, "to_fields") else fields
+        return {"name": type(value).__name__, **{name: plain(each) for name, each in known.items()}}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray) else value

@@ -15,6 +15,7 @@ from belated.checks.contract import allowed, arena, context_of, feedback_of
 from belated.errors import InvalidArgument, InvalidState, Unsupported
 from belated.forecasters.instance import Instance
 from belated.kernels.random import key_of
+from belated.ledger import fold
 from belated.ledger import work as work_module
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
@@ -582,6 +583,81 @@ def test_statistics_go_on_where_they_were_saved(ledger):
     assert sum(action["rewards"] for action in told["actions"]) == told["feedback"]
     assert sum(count for _, count in told["delays"]["histogram"]) == told["feedback"]
     assert all(low <= action["mean"] <= high for action in told["actions"] for low, high in [action["interval"]])
+
+
+FOREIGN = {
+    "of a later format": lambda data: {"format": 2, "pulls": {"a": 3}},
+    "that says a later format, and looks like ours": lambda data: {**data, "format": 2, "peak": 999},
+    "with a field that is not ours": lambda data: {**data, "quantiles": [1]},
+    "that is no fold": lambda data: [1, 2],
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+def test_statistics_of_another_version_are_made_again(ledger, change):
+    experiment, other = create(ledger), create(ledger, "qpmd(exp3)", "other")
+    for each in (experiment, other):
+        played(ledger, each)
+    ledger.folder.catch_up()
+    ledger.serve([Upkeep()])
+    played(ledger, experiment, seed=1)
+    told = [ledger.statistics(each) for each in (experiment, other)]
+    run = ledger.store._writer.run
+    (text,) = run(f"SELECT counters FROM folds WHERE experiment = {experiment.id}").fetchone()
+    assert json.loads(text)["format"] == fold.FORMAT
+    changed = json.dumps(change(json.loads(text)))
+    run(f"UPDATE folds SET counters = '{changed}' WHERE experiment = {experiment.id}")
+    again = Ledger(ledger.store)
+    assert [
+        again.statistics(each) | {"at": was["at"]} for each, was in zip((experiment, other), told, strict=True)
+    ] == told
+    again.serve([Upkeep()])
+    (text,) = run(f"SELECT counters FROM folds WHERE experiment = {experiment.id}").fetchone()
+    assert json.loads(text)["format"] == fold.FORMAT and json.loads(text)["peak"] == told[0]["peak"]
+
+
+def test_statistics_without_a_format_are_of_the_first(ledger):
+    experiment = create(ledger)
+    played(ledger, experiment)
+    ledger.folder.catch_up()
+    ledger.serve([Upkeep()])
+    told = ledger.statistics(experiment)
+    run = ledger.store._writer.run
+    (text,) = run("SELECT counters FROM folds").fetchone()
+    data = json.loads(text)
+    del data["format"]
+    run(f"UPDATE folds SET counters = '{json.dumps(data)}'")
+    run("DELETE FROM events")  # they are read, not made again
+    assert Folder(ledger.store).statistics(experiment) | {"at": told["at"]} == told
+
+
+def test_statistics_of_another_version_whose_events_are_gone_are_refused(ledger):
+    experiment, other = create(ledger, retention_seconds=1000), create(ledger, "qpmd(exp3)", "other")
+    for each in (experiment, other):
+        played(ledger, each)
+    told, seven = ledger.statistics(other), json.dumps({"format": 7})
+    run = ledger.store._writer.run
+    ledger._named["ads"] = experiment = replace(experiment, created_at=experiment.created_at - 600)
+    ledger.serve([Upkeep()])
+    for table in ("checkpoints", "events"):
+        run(f"UPDATE {table} SET at = at - 2000")
+    while ledger.serve([Upkeep(limit=10)]) == [True]:
+        pass
+    assert run(f"SELECT count(*) FROM events WHERE experiment = {experiment.id}").fetchone()[0] == 0
+    run(f"UPDATE folds SET counters = '{seven}' WHERE experiment = {experiment.id}")
+    again = Ledger(ledger.store)
+    with pytest.raises(
+        Refused, match=r"statistics of ads were saved in format 7 .* reads format 1.*deleted after the re"
+    ):
+        again.statistics(experiment)
+    assert again.statistics(other)["pulls"] == told["pulls"]
+    numbers = again.folder.overview([experiment, other])["experiments"]
+    assert "format 7" in numbers[0]["trouble"] and "trouble" not in numbers[1]
+    played(again, experiment, seed=1)
+    again.folder.catch_up()
+    again.serve([Upkeep()])
+    (text,) = run(f"SELECT counters FROM folds WHERE experiment = {experiment.id}").fetchone()
+    assert text == seven, "what that version knows is left to it"
 
 
 def test_series_stay_short(ledger):

@@ -138,6 +138,54 @@ class Shared(Scribe):
         self.past = self.everyone
 
 
+class Gossip:
+    """Stays with what paid last; who was paid is noted in the class, so that each hears of the others' luck."""
+
+    actions = 3
+    noted = [0]
+
+    def __init__(self):
+        self.started = False
+
+    def predict(self, context):
+        started, self.started = self.started, True
+        return self.noted[0] if started else 0, 1.0
+
+    def update(self, context, action, probability, feedback):
+        self.noted[0] = action if feedback >= 0.5 else (action + 1) % 3
+
+
+def test_state_in_a_class_is_found_where_two_take_turns():
+    for check in (each for each in plain.PLAIN_CHECKS if each is not plain.keeps_to_itself):
+        check(trial(Gossip))  # none of the others sees it
+    with pytest.raises(checks.CheckFailed, match=r"otherwise than alone .*state in the class"):
+        checks.check_plain(Gossip)
+
+
+def test_the_state_of_a_model_behind_it_is_found_too():
+    model = Scribe()
+
+    class Front:
+        """Each is a new object, and all ask one model."""
+
+        actions = 3
+
+        def predict(self, context):
+            return model.predict(context)
+
+        def update(self, *what):
+            model.update(*what)
+
+    with pytest.raises(checks.CheckFailed):
+        plain.keeps_to_itself(trial(Front))
+
+
+def test_every_check_of_plain_learners_has_a_broken_twin():
+    shown = {"makes_fresh_ones", "keeps_to_itself", "predicts_honestly", "accepts_skipped_rounds"}
+    shown |= {"no_delay_is_the_base", "bold_interleaves", "is_refused_where_it_must"}
+    assert {check.__name__ for check in plain.PLAIN_CHECKS} == shown
+
+
 class Lying(Drawing):
     def predict(self, context):
         return super().predict(context)[0], 1.0 / 3.0
@@ -178,6 +226,7 @@ def trial(factory):
     [
         (lambda: ONE, plain.makes_fresh_ones, "same object"),
         (Shared, plain.makes_fresh_ones, "part ways"),
+        (Shared, plain.keeps_to_itself, "otherwise than alone"),
         (unseeded, plain.makes_fresh_ones, "without a seed"),
         (Copies("lying", Lying), plain.predicts_honestly, "averages to"),
         (Outside, plain.makes_fresh_ones, "chose action 3"),

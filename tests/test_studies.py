@@ -9,8 +9,8 @@ import polars
 import pytest
 
 import belated as bl
-from belated.errors import InvalidArgument
-from belated.studies.cells import Play, Table
+from belated.errors import CertificateError, InvalidArgument
+from belated.studies.cells import CERTIFIED, Play, Table
 from belated.studies.results import Results, labels
 from belated.studies.run import CellsFailed, Local, run_cells
 from belated.studies.store import Store
@@ -55,6 +55,40 @@ def test_a_stored_cell_reads_back_as_the_result_it_was(tmp_path):
             assert (read.bound, read.bound_reason, read.verdict) == (direct.bound, direct.bound_reason, direct.verdict)
             assert np.array_equal(read.steps, direct.steps) and np.array_equal(read.base_pulls, direct.base_pulls)
             assert list(read.certificate) == list(direct.certificate) and read.certificate.holds
+            assert all(np.array_equal(read.certificate[name], direct.certificate[name]) for name in direct.certificate)
+            stored = Store(tmp_path).load(played.key)
+            assert {name for name in stored.columns if name.startswith(CERTIFIED)} == {
+                f"{CERTIFIED}{name}" for name in direct.certificate
+            }
+
+
+ONCE = "feedback due by n came exactly once"
+
+
+def test_the_certificate_of_a_cell_is_the_one_that_was_stored(tmp_path):
+    """It is read, not made up: what the file says of a replication is what the result says."""
+    store, played = Store(tmp_path), cell()
+    run_cells([played], store)
+    table = store.load(played.key)
+    table.columns[f"{CERTIFIED}{ONCE}"] = np.array([True, False, True])
+    store.save(played.key, table)
+    read = run_cells([played], store)[0][played].certificate
+    assert read[ONCE].tolist() == [True, False, True] and not read.holds
+
+
+def test_a_cell_without_a_certificate_is_certified_by_its_counts_and_no_further(tmp_path):
+    store, played = Store(tmp_path), cell()
+    whole = run_cells([played], store)[0][played]
+    table = store.load(played.key)
+    columns = {name: each for name, each in table.columns.items() if not name.startswith(CERTIFIED)}
+    store.save(played.key, Table(columns, table.about))
+    read = run_cells([played], store)[0][played]
+    assert read.certificate.holds and set(whole.certificate) - set(read.certificate) == {ONCE}
+    assert (read.verdict, read.bound) == (whole.verdict, whole.bound) and np.array_equal(read.regret, whole.regret)
+    columns["pulls"] = columns["pulls"] + 1
+    store.save(played.key, Table(columns, table.about))
+    with pytest.raises(CertificateError, match="sum of pulls"):
+        _ = run_cells([played], store)[0][played]
 
 
 def test_the_key_names_what_is_computed():

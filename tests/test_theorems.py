@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import belated as bl
+from belated.errors import InvalidArgument
 
 BERNOULLI = bl.games.Bernoulli([0.3, 0.5, 0.7])
 DELAYS = [bl.delays.Constant(20), bl.delays.Geometric(mean=20), bl.delays.Pareto(mean=20, alpha=1.5)]
@@ -89,6 +92,62 @@ def test_a_bound_whose_conditions_fail_is_none_with_the_reason(forecaster, game,
     assert r.bound is None and r.bound_curve is None
     assert reason in r.bound_reason and reason in repr(r)
     assert r.verdict == "no bound"
+
+
+@dataclass(frozen=True)
+class Chase(bl.Game):
+    """Pays 1 for one action, another one each round. Regret is dynamic: against the one that pays."""
+
+    stated: str | None = None
+    actions = 2
+    feedback = "bandit"
+
+    @property
+    def comparator(self):
+        return self.stated
+
+    def params(self):
+        return np.zeros(1)
+
+    def memory(self):
+        return 1
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 1.0 if (round_ + action) % 2 == 0 else 0.0
+        memory[0] += 1.0 - feedback[0]
+        return feedback[0]
+
+    @staticmethod
+    def regret(params, memory):
+        return memory[0]
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+def test_a_game_that_does_not_say_what_its_regret_is_against_gets_no_verdict(engine):
+    class Silent(Chase):
+        comparator = bl.Game.comparator
+
+    def played(game):
+        return bl.play(bl.BOLD(bl.Exp3(2)), game, bl.delays.Constant(0), rounds=2000, replications=3, engine=engine)
+
+    for game in (Silent(), Chase()):
+        r = played(game)
+        assert r.bound is None and r.verdict == "no bound"
+        assert f"{type(game).__name__} does not say what its regret is against (comparator)" in r.bound_reason
+    assert "changing action" in played(Chase("changing")).bound_reason
+    assert "best expert" in played(Chase("expert")).bound_reason
+    assert played(Chase("action")).verdict == "fails", "what is stated is believed"
+    with pytest.raises(InvalidArgument, match=r"comparator of .*'acton'"):
+        played(Chase("acton"))
+
+
+def test_groups_of_games_say_of_themselves_what_their_games_say():
+    def grouped(*stated):
+        return bl.games.Grouped([Chase(each) for each in stated]).comparator
+
+    assert grouped("action", "action") == "map" and grouped("action", None) is None
+    assert grouped("action", "changing") == "changing"
 
 
 def test_cancelled_tickets_end_the_theorems():

@@ -235,11 +235,11 @@ class GameEnv(gym.Env[Any, Any]):
     def _next(self) -> tuple[Any, dict[str, Any]]:
         """What is seen before the next round. When there is none, that is what was seen last."""
         info = {}
+        if self._observe is not None and self._round:
+            self._observe(self._params, self._memory, *self._key, self._round, self._context)
         if self._event is not None:
             event = self._event(self._params, self._memory, *self._key, self._round) if self._round else -1
             info["replaced"] = int(event) if event >= 0 else None
-        if self._observe is not None and self._round:
-            self._observe(self._params, self._memory, *self._key, self._round, self._context)
         if isinstance(self.observation_space, gym.spaces.Discrete):
             return (int(self._context[0]) if self.game.values else 0), info
         return self._context.copy(), info

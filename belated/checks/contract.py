@@ -84,6 +84,8 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     """
     draws = np.random.default_rng(seed + 1)
     contexts = [learner.example_context(draws) for _ in range(rounds)] if learner.context_size else None
+    if contexts is not None and learner.values and np.max(contexts) != learner.values - 1:
+        contexts[0] = np.array([learner.values - 1.0])  # so that the table has as many values as the learner
     if learner.feedback == "symbol":
         outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
         return games.Monitoring(learner.loss, learner.symbols, trace=outcomes, contexts=contexts)

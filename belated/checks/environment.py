@@ -15,13 +15,14 @@ from belated.engine.play import play
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.kernels.blame import blamed
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, plain
 from belated.kernels.random import key_of
 from belated.learners import RoundRobin, Uniform
 from belated.protocols import NEVER, Delays, Game, Learner
 
 ROUNDS = 400
-
+#: A draw so many times the mean shows a heavy tail.
+HEAVY = 50
 
 KEY = key_of(0, 0)
 
@@ -31,14 +32,19 @@ def _rounds(game: Game | Delays) -> int:
     return ROUNDS if longest is None else min(ROUNDS, longest)
 
 
-def _play_out(game: Game, actions: np.ndarray[Any, Any], announced: bool = False) -> tuple[Any, Any, float]:
+def _play_out(
+    game: Game, actions: np.ndarray[Any, Any], announced: bool = False, form: Any = kernel
+) -> tuple[Any, Any, float]:
     """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
-    event = kernel(game.event) if announced and game.announces else None
-    outcome, regret = kernel(game.outcome), kernel(game.regret)
-    params, memory = game.params(), np.zeros(game.memory())
+    event = form(game.event) if announced and game.announces else None
+    outcome, regret = form(game.outcome), form(game.regret)
+    observe = form(game.observe) if game.context_size else None
+    params, memory, context = game.params(), np.zeros(game.memory()), np.zeros(game.context_size)
     vector = np.zeros(max(game.feedback_size, game.point_size))
     rewards, told = [], []
     for t, action in enumerate(actions.tolist(), start=1):
+        if observe is not None:
+            observe(params, memory, *KEY, t, context)
         if event is not None:
             replaced = int(event(params, memory, *KEY, t))
             demand(replaced < game.actions, f"round {t}: replaced action {replaced} is outside 0..{game.actions - 1}")
@@ -77,9 +83,34 @@ def outcomes_ignore_play(game: Game) -> None:
         demand(np.array_equal(steady[same], mixed[same]), f"the rewards of action {action} depend on what was played")
 
 
-def plays_the_same_compiled(game: Game) -> None:
-    """Compiled and Python runs of a learner that ignores feedback have the same regret."""
+def any_round_stands_alone(game: Game) -> None:
+    """Where it says so (`any_round`): what a round pays does not depend on which rounds it was asked for before."""
+    if not game.any_round:
+        return
     n = _rounds(game)
+    outcome, params, observe = kernel(game.outcome), game.params(), kernel(game.observe) if game.context_size else None
+    vector, context = np.zeros(game.actions if game.feedback == "full" else 1), np.zeros(game.context_size)
+    actions = np.arange(n) % game.actions
+    rewards, told, _ = _play_out(game, actions)
+    for first in (1, 2, n // 2 + 1):
+        memory = np.zeros(game.memory())
+        for t in range(first, n + 1, 3):
+            if observe is not None:
+                observe(params, memory, *KEY, t, context)
+            alone = float(outcome(params, memory, *KEY, t, int(actions[t - 1]), vector))
+            demand(
+                alone == rewards[t - 1] and np.array_equal(vector, told[t - 1]),
+                f"round {t} pays {rewards[t - 1]:g} after all rounds before, and {alone:g} where some were left out: "
+                "it has no any_round",
+            )
+
+
+def plays_the_same_compiled(game: Game) -> None:
+    """Compiled and Python runs of a learner that ignores feedback have the same regret, and so have plain kernels."""
+    n = _rounds(game)
+    actions = np.arange(n) % game.actions
+    for compiled, in_python in zip(_play_out(game, actions), _play_out(game, actions, form=plain), strict=True):
+        demand(np.array_equal(compiled, in_python), "compiled kernels and the same in plain Python differ")
 
     law = _NoDelay()
     one, two = (
@@ -138,15 +169,22 @@ def delays_ignore_actions_unless_they_say(law: Delays) -> None:
 
 
 def mean_is_the_mean(law: Delays) -> None:
-    """The stated mean is that of the draws, within six standard errors (not for heavy tails)."""
+    """The stated mean is that of the draws, within six standard errors (not for heavy tails).
+
+    An infinite one goes with feedback that may stay away, or with a tail so heavy that one draw outweighs most others.
+    """
     if law.depends_on_action or not law.iid or law.mean is None:
         return
     drawn = _draw(law, 20_000)
-    if not np.isfinite(law.mean):
-        demand((drawn == NEVER).any(), "an infinite mean, and yet all feedback comes")
-        return
     values = drawn.astype(float)
-    heavy = values.max() > 50 * (1 + law.mean)
+    lost = law.maximum == NEVER or (drawn == NEVER).any()
+    if not np.isfinite(law.mean):
+        demand(law.maximum in (None, NEVER), f"an infinite mean, and yet no delay is above {law.maximum}")
+        heavy = values.max() > HEAVY * (1 + values.mean())
+        demand(lost or heavy, f"an infinite mean, and yet the largest of {len(values)} delays is {values.max():g}")
+        return
+    demand((drawn < NEVER).all(), f"mean {law.mean} is stated, and yet some feedback never comes")
+    heavy = values.max() > HEAVY * (1 + law.mean)
     error = 6 * values.std() / np.sqrt(len(values)) + 1e-9
     demand(heavy or abs(values.mean() - law.mean) <= error, f"mean {law.mean} is stated, {values.mean():.4g} is drawn")
 
@@ -164,6 +202,7 @@ GAME_CHECKS: tuple[Callable[[Game], None], ...] = (
     is_plain_data,
     rewards_are_in_range,
     outcomes_ignore_play,
+    any_round_stands_alone,
     plays_the_same_compiled,
 )
 DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (

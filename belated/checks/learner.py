@@ -116,6 +116,24 @@ def accepts_skipped_rounds(learner: Learner) -> None:
         )
 
 
+def answers_to_any_number(learner: Learner) -> None:
+    """Where it says that it does not read `answering`: it learns the same, whatever number stands there."""
+    if learner.reads_answering:
+        return
+    game = arena(learner, ROUNDS)
+    one, two = _instance(learner), _instance(learner)
+    for t in range(ROUNDS):
+        context = context_of(game, learner, t)
+        said = one.predict(context)
+        demand(two.predict(context) == said, f"round {t}: it predicts by `answering`, and says reads_answering = False")
+        feedback = feedback_of(game, learner, t, said[0])
+        one.update(context, *said, feedback)
+        two.answer(1 + (7 * t) % 11, context, *said, feedback)
+    one.state["answering"] = two.state["answering"] = 0
+    same = one.state.tobytes() == two.state.tobytes()
+    demand(same, "its update reads `answering`, and it says reads_answering = False")
+
+
 def stays_finite(learner: Learner) -> None:
     """No NaN in the state after extreme feedback."""
     game = arena(learner, ROUNDS)
@@ -238,7 +256,8 @@ def grows_as_it_replaces(learner: Learner) -> None:
 
 def saved_continues(learner: Learner) -> None:
     """A forecaster saved in the middle of things and restored continues identically."""
-    if catalog.LEARNERS.get(type(learner).__name__.lower()) is not type(learner):
+    known = catalog.LEARNERS.get(type(learner).__name__.lower())
+    if known is None or catalog.newest(known) is not type(learner):
         return  # bytes can be read back only for learners that are entered in the catalog
     game = arena(learner, ROUNDS)
     for forecaster in allowed(learner):
@@ -333,6 +352,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     keeps_all_in_its_state,
     accepts_skipped_rounds,
     stays_finite,
+    answers_to_any_number,
     no_delay_is_the_base,
     bold_interleaves,
     compiled_is_python,

@@ -83,6 +83,23 @@ def makes_fresh_ones(trial: Trial) -> None:
         _demand_same(first, said, "two that meet the same part ways (do they share anything, or draw without a seed?)")
 
 
+def keeps_to_itself(trial: Trial) -> None:
+    """Two that take turns, each on rounds of its own, predict what each predicts alone: their class holds no state."""
+    paths = (range(trial.rounds), range(trial.rounds - 1, -1, -1))
+    alone = [trial.drive(trial.make(number), path) for number, path in enumerate(paths)]
+    both, judge = [trial.make(number) for number in range(2)], BOLD(trial.factory)
+    together: list[list[Any]] = [[], []]
+    for turn in zip(*paths, strict=True):
+        made = [trial.ask(judge, learner, t) for learner, t in zip(both, turn, strict=True)]
+        for number in (1, 0):  # who predicted last learns first
+            t, (action, probability) = turn[number], made[number]
+            both[number].update(trial.context(t), action, probability, trial.feedback(t, trial.context(t), action))
+            together[number].append(action)
+    for said, expected in zip(together, alone, strict=True):
+        message = "beside another one it predicts otherwise than alone (is there state in the class, which all share?)"
+        _demand_same(said, expected, message)
+
+
 def predicts_honestly(trial: Trial) -> None:
     """Where learners draw for themselves: among those with the same past 1{a} / p averages to one for each action."""
     first = trial.make()
@@ -171,6 +188,7 @@ def _demand_same(one: list[Any], two: list[Any], message: str) -> None:
 
 PLAIN_CHECKS: tuple[Callable[[Trial], None], ...] = (
     makes_fresh_ones,
+    keeps_to_itself,
     predicts_honestly,
     accepts_skipped_rounds,
     no_delay_is_the_base,
@@ -194,6 +212,21 @@ def check_plain(
 
     `contexts` are given one after the other, again and again; `feedback(round, context, action)` says what is told of
     an action (or of a prediction) in a round, counted from 0, always the same. A learner that draws must have a seed.
+
+    It raises `CheckFailed` with what is wrong.
+
+    >>> class Sticky:
+    ...     actions = 3
+    ...
+    ...     def __init__(self):
+    ...         self.action = 0
+    ...
+    ...     def predict(self, context):
+    ...         return self.action, 1.0
+    ...
+    ...     def update(self, context, action, probability, feedback):
+    ...         self.action = action if feedback >= 0.5 else (action + 1) % 3
+    >>> check_plain(Sticky)
     """
     trial = Trial(factory, contexts, feedback, rounds)
     for check in PLAIN_CHECKS:

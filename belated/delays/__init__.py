@@ -9,7 +9,7 @@ Delays depend on (seed, replication, round), and on the action where the law loo
 
 A law is a frozen dataclass. Its fields are numbers, other laws, tuples of these, and in `Trace` and
 `Empirical` a read-only array. So a walk over `dataclasses.fields` (arrays by `tolist()`) gives plain data,
-and the constructor takes the plain data back.
+and the constructor takes the plain data back. (`Pareto`, given by one of two numbers, has `to_fields` for it.)
 """
 
 from belated.delays.constant import Batched, Constant

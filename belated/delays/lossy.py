@@ -50,6 +50,9 @@ class Lossy(Law):
     def actions(self) -> int | None:
         return self.law.actions
 
+    def check_actions(self, actions: int) -> None:
+        self.law.check_actions(actions)
+
     @property
     def mean(self) -> float | None:
         return math.inf if self.p > 0 else self.law.mean

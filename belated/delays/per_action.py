@@ -11,6 +11,7 @@ import numpy as np
 
 from belated import require
 from belated.delays.law import Law, Sampler, check_law
+from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
 from belated.protocols import NEVER, Floats
 
@@ -53,6 +54,15 @@ class PerAction(Law):
     @property
     def actions(self) -> int:
         return len(self.laws)
+
+    def check_actions(self, actions: int) -> None:
+        """The laws are as many as the actions, and each of them is made for as many."""
+        super().check_actions(actions)
+        for i, law in enumerate(self.laws):
+            try:
+                law.check_actions(actions)
+            except InvalidArgument as error:
+                raise InvalidArgument(f"laws[{i}] of {self!r} does not fit: {error}") from None
 
     @property
     def mean(self) -> float | None:

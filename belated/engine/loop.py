@@ -7,7 +7,8 @@ calls again. One round, in the order of the paper's protocol:
     count G_t -> choose an action -> outcome and delay -> post the feedback -> deliver what is due by now
 
 A game with side information gives it before the choice; it waits beside the feedback of its round. A game that
-announces is asked before the choice which action is replaced. Feedback of rounds before that is dropped.
+announces is asked after that, and before the choice, which action is replaced. Feedback of rounds before
+that is dropped.
 """
 
 from __future__ import annotations
@@ -48,13 +49,12 @@ DESK = np.dtype(
         ("steps", "i8"),  # QPM-D: n', how often the base was asked
         ("due_count", "i8"),  # feedback due by the horizon: how many, and the sum of their rounds
         ("due_sum", "i8"),
-        ("came_count", "i8"),  # feedback delivered, likewise
-        ("came_sum", "i8"),
+        ("came_sum", "i8"),  # the sum of the rounds whose tickets ended
+        ("closed_sum", "i8"),  # and of the rounds in which they ended
         ("instance", "i8"),  # who predicted last
         ("announced", "i8"),  # the last round whose event was asked for
         ("value", "i8"),  # the value of the side information of that round
         ("actions", "i8"),  # K
-        ("total", "i8"),  # the sum of G_1..G_t
         ("defaulted", "i8"),  # defaults that were delivered
     ],
     align=True,
@@ -121,14 +121,13 @@ def start_replication(desk, blank, pool, memory, slab, wheel):
     desk.announced = 0
     desk.due_count = 0
     desk.due_sum = 0
-    desk.came_count = 0
     desk.came_sum = 0
-    desk.total = 0
+    desk.closed_sum = 0
     desk.defaulted = 0
 
 
 @kernel
-def finish_replication(desk, summary):
+def finish_replication(desk, counts, summary):
     """Keep the counts of the replication, and go on to the next."""
     done = summary[desk.replication]
     done.peak = desk.peak
@@ -137,9 +136,14 @@ def finish_replication(desk, summary):
     done.steps = desk.steps
     done.due_count = desk.due_count
     done.due_sum = desk.due_sum
-    done.came_count = desk.came_count
     done.came_sum = desk.came_sum
-    done.total = desk.total
+    came = 0
+    for action in range(desk.actions):
+        came += counts[action].observed + counts[action].cancelled + counts[action].dropped
+    done.came_count = came
+    # G_t counts the rounds before t less those that had ended by then.
+    n = desk.round
+    done.total = n * (n - 1) // 2 - (came * n - desk.closed_sum)
     done.defaulted = desk.defaulted
     desk.replication += 1
     desk.round = 0
@@ -247,9 +251,8 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
             checkpoint = desk.checkpoint
             due_count = desk.due_count
             due_sum = desk.due_sum
-            came_count = desk.came_count
             came_sum = desk.came_sum
-            total = desk.total
+            closed_sum = desk.closed_sum
             reason = BUDGET
             stop = min(horizon, desk.round + budget)
             budget -= stop - desk.round
@@ -316,7 +319,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     same.peak = max(same.peak, same.open)
                     same.open += 1
                     same.instances += desk.instances - made
-                total += outstanding
                 outstanding += 1
 
                 if point:
@@ -391,7 +393,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     unlink(slab, wheel, slot, behind, following)
                     about = counts[letter.action]
                     outstanding -= 1
-                    came_count += 1
+                    closed_sum += t
                     came_sum += letter.round
                     shown = contexts[entry] if informs else context
                     group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
@@ -435,12 +437,11 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
             desk.checkpoint = checkpoint
             desk.due_count = due_count
             desk.due_sum = due_sum
-            desk.came_count = came_count
             desk.came_sum = came_sum
-            desk.total = total
+            desk.closed_sum = closed_sum
             if t < horizon:
                 return reason
-            finish_replication(desk, summary)
+            finish_replication(desk, counts, summary)
             if budget <= 0 and desk.replication < desk.last:
                 return BUDGET
         return DONE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.engine.certificate import certify, counts_of
+from belated.engine.certificate import Certificate, certify, counts_of
 from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
 from belated.engine.threads import run_compiled, run_plain
@@ -103,8 +103,8 @@ TALLIED = {name: name for name in ("pulls", "observed", "cancelled", "dropped")}
 }
 
 
-def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
-    """The result of a play from the tables that it filled."""
+def gather(setting: Setting, tables: Tables, seconds: float, certificate: Certificate | None = None) -> Result:
+    """The result of a play from the tables that it filled; certified here, or already."""
     tally, summary = tables.tally, tables.summary
     counts = counts_of(setting, tables)
     actions = tables.points if setting.game.point_size else tables.actions
@@ -126,7 +126,7 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
         defaulted=_plain(summary["defaulted"]),
         groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
         pools={name: _plain(tables.pools[name]) for name in tables.pools.dtype.names},
-        certificate=certify(setting, counts),
+        certificate=certify(setting, counts) if certificate is None else certificate,
         theorem=covering(setting.forecaster, setting.game, setting.delays, counts, setting.default is not None),
         seconds=seconds,
         actions=actions if setting.record else None,
@@ -160,6 +160,8 @@ def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
 def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
     """Refuse what cannot be played together, before anything starts."""
     game.check_playable()
+    if game.comparator is not None:
+        require.one_of(f"comparator of {game!r}", game.comparator, ("action", "expert", "map", "changing"))
     learner = forecaster.learner
     if game.reactive and not forecaster.plays_reactive:
         raise Unsupported(
@@ -183,7 +185,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             _check_same(learner, game)
         if learner.context_size and not game.context_size:
             raise Unsupported(f"{learner!r} needs a context, {game!r} has none")
-        if learner.values and not 0 < game.values <= learner.values:
+        if learner.values and game.values != learner.values:
             given = f"{game.values} values" if game.values else "endlessly many"
             raise InvalidArgument(f"{learner!r} needs a context of {learner.values} values, {game!r} gives {given}")
         if learner.context_size not in (0, game.context_size):

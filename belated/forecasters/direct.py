@@ -182,6 +182,5 @@ def lined_up(simple: Kernels, parts: Parts) -> Kernels:
 def check_told_late(name: str, called: str, learner: Any) -> None:
     """Refuse a learner that cannot be told of any other prediction than its last."""
     if not getattr(learner, "tolerates_delay", True):
-        raise Unsupported(
-            f"{name} cannot play {called}: its update needs what it keeps for its last prediction only; use BOLD"
-        )
+        needs = getattr(learner, "needs", None) or "what it keeps for its last prediction only"
+        raise Unsupported(f"{name} cannot play {called}: its update needs {needs}; use BOLD")

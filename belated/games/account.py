@@ -25,6 +25,8 @@ class Realised(Game):
     better than every fixed action. Memory: what was earned, the K totals, then what the game itself keeps.
     """
 
+    comparator = "action"
+
     def memory(self) -> int:
         return 1 + self.actions
 

@@ -26,6 +26,8 @@ class Arms(Game):
     """
 
     stochastic = True
+    comparator = "action"
+    any_round = True
     laws: Sequence[Law]
     feedback: Feedback = "bandit"
     means: tuple[float, ...] = field(init=False, repr=False, compare=False)

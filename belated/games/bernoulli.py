@@ -29,6 +29,8 @@ class Bernoulli(Game):
     """
 
     stochastic = True
+    comparator = "action"
+    any_round = True
     means: Sequence[float]
     feedback: Feedback = "bandit"
 

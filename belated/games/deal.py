@@ -22,12 +22,15 @@ def deal(game: Game, rounds: int, *, seed: int = 0, replication: int = 0) -> Flo
     require.integer("rounds", rounds, low=0, high=game.longest())
     require.integer("seed", seed, low=0, high=2**64 - 1)
     require.integer("replication", replication, low=0)
-    outcome, params = kernel(type(game).outcome), game.params()
+    outcome, params = kernel(game.outcome), game.params()
+    observe, context = kernel(game.observe) if game.context_size else None, np.zeros(game.context_size)
     k0, k1 = key_of(seed, replication)
     feedback = np.zeros(game.actions if game.feedback == "full" else 1)
     table = np.zeros((rounds, game.actions))
     for action in range(game.actions):
         memory = np.zeros(game.memory())
         for t in range(1, rounds + 1):
+            if observe is not None:
+                observe(params, memory, k0, k1, t, context)
             table[t - 1, action] = outcome(params, memory, k0, k1, t, action, feedback)
     return table

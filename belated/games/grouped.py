@@ -13,7 +13,7 @@ from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import behind
-from belated.kernels.random import event_draw, uniform
+from belated.kernels.random import event_draw, replication_key, uniform
 from belated.protocols import Feedback, Floats, Game
 
 #: Which number of the round's event draw decides the context: the games' own stay far below.
@@ -24,9 +24,12 @@ WHICH = 2**20
 class Grouped(Game):
     """Before each round a context is drawn, c with probability `shares[c]`, and the game of that context is played.
 
-    The games are of one class, with the same number of actions and the same kind of feedback. The side information is
-    the number of the context. Regret is the sum of the games' own: the comparator is the best map from contexts to
-    actions. See `PerContext` for learners.
+    The games are of one class, with the same number of actions and the same kind of feedback. A game whose rewards have
+    a course (a random walk) goes on only when its context is drawn: its first round is the first one with that context,
+    whichever that is, and its random numbers are its own. The side information is the number of the context.
+
+    Regret is the sum of the games' own: the comparator is the best map from contexts to actions. See `PerContext` for
+    learners.
 
     >>> import belated as bl
     >>> game = bl.games.Grouped([bl.games.Bernoulli([.2, .8]), bl.games.Bernoulli([.7, .3])])
@@ -34,7 +37,6 @@ class Grouped(Game):
     (2, 2, ((0.2, 0.8), (0.7, 0.3)))
     """
 
-    comparator = "map"
     context_size = 1
     games: Sequence[Game]
     shares: Sequence[float] | None = None
@@ -67,8 +69,10 @@ class Grouped(Game):
         return all(game.stochastic for game in self.games)
 
     @property
-    def fixed_comparator(self) -> bool:  # type: ignore[override]
-        return all(game.fixed_comparator for game in self.games)
+    def comparator(self) -> Any:  # type: ignore[override]
+        """The best map, if each game's own is the best action."""
+        theirs = {game.comparator for game in self.games}
+        return "map" if theirs == {"action"} else None if None in theirs else "changing"
 
     @property
     def means(self) -> Any:
@@ -113,8 +117,13 @@ class Grouped(Game):
         return np.concatenate([[len(parts), room, self._room], np.cumsum(shares), *padded])
 
     @property
+    def any_round(self) -> bool:  # type: ignore[override]
+        return all(game.any_round for game in self.games)
+
+    @property
     def _room(self) -> int:
-        return max(game.memory() for game in self.games)
+        # A game that counts its own rounds has the count behind its memory.
+        return max(game.memory() for game in self.games) + (not self.any_round)
 
     def memory(self) -> int:
         """The memory of each game."""
@@ -126,7 +135,7 @@ class Grouped(Game):
 
     @property
     def outcome(self) -> Any:
-        return _make_outcome(self.games[0].outcome)
+        return (_make_outcome if self.any_round else _make_outcome_in_turn)(self.games[0].outcome)
 
     @property
     def regret(self) -> Any:
@@ -166,6 +175,24 @@ def _make_outcome(outcome: Any) -> Any:
         own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
         own_memory = behind(memory, value * int(params[2]))
         return inner(own_params, own_memory, k0, k1, round_, action, feedback)
+
+    return grouped
+
+
+@cache
+def _make_outcome_in_turn(outcome: Any) -> Any:
+    """For games that must be asked for rounds 1, 2, 3, ...: each has its own count of rounds, and its own key."""
+    inner = kernel(outcome)
+
+    def grouped(params, memory, k0, k1, round_, action, feedback):
+        value = drawn(params, k0, k1, round_)
+        own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
+        own_memory = behind(memory, value * int(params[2]))
+        count = (value + 1) * int(params[2]) - 1
+        memory[count] += 1.0
+        if value > 0:
+            k0, k1 = replication_key(k0, k1, value)
+        return inner(own_params, own_memory, k0, k1, int(memory[count]), action, feedback)
 
     return grouped
 

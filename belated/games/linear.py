@@ -35,7 +35,7 @@ class Linear(Game):
     """
 
     feedback = "bandit"
-    fixed_comparator = False
+    comparator = "changing"
     theta: Sequence[Sequence[float]]
     noise: str = "bernoulli"
 

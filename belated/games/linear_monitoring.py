@@ -35,7 +35,7 @@ class LinearMonitoring(Finite):
     (2, 'easy')
     """
 
-    fixed_comparator = False
+    comparator = "changing"
     laws: Sequence[Sequence[float]] | Floats
 
     def __post_init__(self) -> None:

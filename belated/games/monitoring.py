@@ -47,6 +47,8 @@ class Monitoring(Finite):
     ('easy', (-0.25, -0.75))
     """
 
+    comparator = "action"
+    any_round = True
     law: Sequence[float] | Floats | None = None
     trace: Sequence[int] | NDArray[np.integer] | None = None
     contexts: ArrayLike | None = None  #: side information, one row a round

@@ -29,7 +29,7 @@ class Replaced(Game):
     13
     """
 
-    fixed_comparator = False
+    comparator = "changing"
     actions: int
     probability: float = 0.001
     a: float = 1.0

@@ -29,6 +29,7 @@ class RewardTable(Realised):
     (RewardTable(3 x 2, feedback='bandit'), 3)
     """
 
+    any_round = True
     table: ArrayLike
     feedback: Feedback = "bandit"
     contexts: ArrayLike | None = None  #: side information, one row a round

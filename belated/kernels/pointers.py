@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.ir_utils import _add_alias, alias_func_extensions
 from numba.extending import intrinsic, overload
 
 from belated.kernels.compile import COMPILED, kernel
@@ -126,7 +127,7 @@ def behind(vector: Any, start: int) -> Any:
     return vector[start:]
 
 
-behind._belated_identity = "the numbers of a vector from some place on"  # type: ignore[attr-defined]
+behind._belated_identity = "the numbers of a vector from some place on, never inlined"  # type: ignore[attr-defined]
 
 
 @intrinsic
@@ -139,7 +140,15 @@ def _advance(typing_context, vector, start):
     return vector(vector, types.int64), generate
 
 
-@overload(behind, inline="always")
+def _aliases(made: str, arguments: Any, alias_map: Any, arg_aliases: Any) -> None:
+    """What is written behind a place is written to the vector: else Numba takes it for dead, and leaves it out."""
+    _add_alias(made, arguments[0].name, alias_map, arg_aliases)
+
+
+alias_func_extensions["behind", __name__] = _aliases
+
+
+@overload(behind)  # not inlined: Numba would lose sight of the alias
 def _behind(vector, start):
     if isinstance(vector, types.CPointer):
         return lambda vector, start: _advance(vector, start)  # type: ignore[call-arg]

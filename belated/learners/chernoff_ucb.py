@@ -37,6 +37,7 @@ class ChernoffUCB(Learner):
 
     guarantee = "none proved"
     can_grow = True
+    reads_answering = False
     actions: int
     clock: Literal["round", "age"] = "round"
 

@@ -28,6 +28,7 @@ class EpsilonGreedy(Learner):
 
     guarantee = "none: epsilon is constant"
     can_grow = True
+    reads_answering = False
     actions: int
     epsilon: float = 0.1
 

@@ -32,6 +32,7 @@ class Exp3(Learner):
 
     weighs = True
     guarantee = "2 sqrt(n K ln K), any adversary"
+    reads_answering = False
     actions: int
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ class Exp3IX(Exp3):
 
     weighs = True
     guarantee = "4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2), any adversary"
+    reads_answering = True
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):

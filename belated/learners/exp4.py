@@ -40,6 +40,7 @@ class Exp4(Learner):
     weighs = True
     guarantee = "2 sqrt(n K ln N), N experts, any adversary"
     comparator = "expert"
+    reads_answering = False
     actions: int
     experts: int
 

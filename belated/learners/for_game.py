@@ -14,6 +14,7 @@ class ForGame(Learner):
     """A learner for the game with these matrices, actions x outcomes."""
 
     feedback = "symbol"
+    reads_answering = False
     loss: Any
     symbols: Any
     actions: int = field(init=False, repr=False, compare=False)

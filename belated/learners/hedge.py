@@ -31,6 +31,7 @@ class Hedge(Learner):
     """
 
     guarantee = "sqrt(n ln K), any adversary"
+    reads_answering = False
     actions: int
     feedback = "full"
 

@@ -42,6 +42,7 @@ class KLUCB(Learner):
 
     guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
     can_grow = True
+    reads_answering = False
     actions: int
     c: float = 3.0
 

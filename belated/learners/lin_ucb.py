@@ -38,6 +38,7 @@ class LinUCB(Learner):
     can_grow = True
     version = 2
     migrate = staticmethod(migrate)
+    reads_answering = False
     actions: int
     features: int
     width: float = field(default=1.0, kw_only=True)

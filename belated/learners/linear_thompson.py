@@ -40,6 +40,7 @@ class LinearThompson(Learner):
     can_grow = True
     version = 2
     migrate = staticmethod(migrate)
+    reads_answering = False
     actions: int
     features: int
     scale: float = field(default=0.5, kw_only=True)

@@ -38,6 +38,7 @@ class PerContext(Learner):
     guarantee = "C f(n / C) against the best map, for C contexts and a learner with bound f"
     comparator = "map"
     context_size = 1
+    reads_answering = False
     learner: Learner
     contexts: int
 
@@ -83,8 +84,18 @@ class PerContext(Learner):
 
     @property
     def tolerates_delay(self) -> bool:  # type: ignore[override]
-        """Not if an update asks which prediction it answers: the copies' own numbers are not kept."""
-        return self.learner.tolerates_delay and "answering" not in _names(self.learner.update)
+        """Not if an update reads which prediction it answers: the copies' own numbers are not kept."""
+        return self.learner.tolerates_delay and not self.learner.reads_answering
+
+    @property
+    def needs(self) -> str | None:
+        """Why not, where that is the reason."""
+        if self.tolerates_delay or not self.learner.tolerates_delay:
+            return None
+        return (
+            "which of its copy's predictions it answers, unless "
+            f"{type(self.learner).__name__} says reads_answering = False"
+        )
 
     @property
     def weighs(self) -> bool:  # type: ignore[override]
@@ -155,11 +166,6 @@ class PerContext(Learner):
         ]
         reasons = [x for x in each if isinstance(x, str)]
         return reasons[0] if reasons else float(sum(x for x in each if not isinstance(x, str)))
-
-
-def _names(function: Any) -> tuple[str, ...]:
-    """What a kernel refers to by name, attributes included."""
-    return getattr(function, "py_func", function).__code__.co_names  # type: ignore[no-any-return]
 
 
 @cache

@@ -23,6 +23,7 @@ class RoundRobin(Learner):
 
     guarantee = "none: it learns nothing"
     can_grow = True
+    reads_answering = False
     actions: int
     feedback = "any"
 

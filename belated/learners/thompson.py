@@ -31,6 +31,7 @@ class ThompsonBernoulli(Learner):
 
     guarantee = "none with explicit constants"
     can_grow = True
+    reads_answering = False
     actions: int
 
     def __post_init__(self) -> None:

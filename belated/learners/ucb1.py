@@ -31,6 +31,7 @@ class UCB1(Learner):
 
     guarantee = "sum_i 8 ln n / gap_i + (1 + pi^2/3) gap_i, i.i.d. rewards"
     can_grow = True
+    reads_answering = False
     actions: int
 
     def __post_init__(self) -> None:

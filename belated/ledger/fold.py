@@ -14,11 +14,14 @@ from dataclasses import asdict
 from typing import Any
 
 from belated.ledger import advice
+from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.price import Met, price
-from belated.ledger.store import Event, Store
+from belated.ledger.store import Event, Reader, Store
 
+#: Raised whenever what a saved fold holds, or means, changes. Those that say nothing are of the first.
+FORMAT = 1
 #: Delays are counted in classes; each ends 2^(1/4) times as late as the one before. Class 0 ends at a millisecond.
 LEAST_DELAY = 0.001
 PER_DOUBLING = 4
@@ -134,6 +137,22 @@ class Fold:
             self.spacing = max(2.0 * self.spacing, (at - self.series[0][0]) / len(self.series))
 
     # --- as data ---
+
+    def to_json(self) -> str:
+        """As it is saved."""
+        return json.dumps({"format": FORMAT, **self.__dict__})
+
+    @classmethod
+    def from_json(cls, text: str) -> Fold | int:
+        """What was saved; the format it was saved in if that is another (0 if it cannot be read at all)."""
+        try:
+            data = json.loads(text)
+            found = data.pop("format", 1)
+        except (ValueError, TypeError, AttributeError):
+            return 0
+        if found != FORMAT:
+            return found if isinstance(found, int) else 0
+        return cls(0, data=data) if data.keys() <= cls(0).__dict__.keys() else 0
 
     def statistics(self, experiment: Experiment, counters: dict[str, int], queues: dict[int, int]) -> dict[str, Any]:
         """All of it, for people and programs."""
@@ -257,6 +276,8 @@ class Folder:
         self._changed: set[int] = set()
         self._saving: set[int] = set()
         self._upto: int | None = None
+        #: Experiments whose statistics another version saved, and whose events are not all there any more: why.
+        self.lost: dict[int, str] = {}
         #: How many events were folded since the last save.
         self.unsaved = 0
 
@@ -270,8 +291,12 @@ class Folder:
         with self._store.read() as session:
             if self._upto is None or not self._store.exclusive:
                 stored = session.folds(-1 if self._upto is None else self._upto)  # others may have come further
-                self._folds |= {number: Fold(0, data=json.loads(text)) for number, (_, text) in stored.items()}
                 self._upto = max((upto for upto, _ in stored.values()), default=self._upto or 0)
+                found = {number: Fold.from_json(text) for number, (_, text) in stored.items()}
+                self._folds |= {number: fold for number, fold in found.items() if isinstance(fold, Fold)}
+                others = {number: fold for number, fold in found.items() if not isinstance(fold, Fold)}
+                if others:
+                    self._fold_again(session, others, self._upto)
             events = session.events_after(self._upto, CHUNK)
             if any(event.experiment not in self._folds for _, event in events):
                 for row in session.experiments():
@@ -283,13 +308,38 @@ class Folder:
         self.unsaved += len(events)
         return len(events) == CHUNK
 
+    def _fold_again(self, session: Reader, formats: dict[int, int], upto: int) -> None:
+        """Fold all events of experiments whose saved statistics are of another version."""
+        known = {row.id: Experiment.from_row(row) for row in session.experiments() if row.id in formats}
+        folds = {number: _empty(experiment) for number, experiment in known.items()}
+        begun: set[tuple[int, int]] = set()
+        at = 0
+        while at < upto and (events := session.events_after(at, CHUNK)):
+            for number, event in events:
+                at = number
+                if number <= upto and event.experiment in folds:
+                    begun |= {(event.experiment, event.instance)} if event.seq == 1 else set()
+                    folds[event.experiment].add(event)
+        for number, experiment in known.items():
+            gone = [at for at in session.checkpoints(number) if (number, at) not in begun]
+            if gone:
+                self.lost[number] = (
+                    f"the statistics of {experiment.name} were saved in format {formats[number]} by another version of "
+                    f"belated, this one reads format {FORMAT}; they cannot be made again, since some of their events "
+                    "were deleted after the retention time"
+                )
+            else:
+                self.lost.pop(number, None)
+            self._folds[number] = folds[number]
+            self._changed.add(number)
+
     def to_save(self) -> list[tuple[int, int, str]]:
         """Rows that say what is known here; call `saved` once they are committed."""
         with self._lock:
             self._saving |= self._changed
             self._changed = set()
             self.unsaved, upto = 0, self._upto or 0
-            return [(number, upto, json.dumps(self._folds[number].__dict__)) for number in sorted(self._saving)]
+            return [(each, upto, self._folds[each].to_json()) for each in sorted(self._saving - self.lost.keys())]
 
     def saved(self) -> None:
         """What `to_save` gave is committed."""
@@ -305,20 +355,28 @@ class Folder:
             queues = session.queue_lengths(experiment.id) if experiment.forecaster.queues() else {}
             now = session.now()
         with self._lock:
+            if experiment.id in self.lost:
+                raise Refused("unsupported", self.lost[experiment.id])
             fold = self._folds.get(experiment.id) or _empty(experiment)
             known = fold.statistics(experiment, counters, queues) | {"at": now}
             return json.loads(json.dumps(known))  # type: ignore[no-any-return]
 
     def overview(self, experiments: Sequence[Experiment]) -> dict[str, Any]:
-        """A few numbers of each experiment, up to the last commit."""
+        """A few numbers of each experiment, up to the last commit; `trouble` says where they cannot be known."""
         self._store.settle()
         self.catch_up()
         with self._store.read() as session:
             counters = [session.counters(experiment.id) for experiment in experiments]
             now = session.now()
         with self._lock:
-            folds = [self._folds.get(experiment.id) or _empty(experiment) for experiment in experiments]
-            known = [fold.brief(of, counts) for fold, of, counts in zip(folds, experiments, counters, strict=True)]
+            folds = [
+                _empty(each) if each.id in self.lost else self._folds.get(each.id) or _empty(each)
+                for each in experiments
+            ]
+            known = [
+                fold.brief(of, counts) | ({"trouble": self.lost[of.id]} if of.id in self.lost else {})
+                for fold, of, counts in zip(folds, experiments, counters, strict=True)
+            ]
             return {"at": now, "experiments": json.loads(json.dumps(known))}
 
 

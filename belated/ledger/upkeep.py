@@ -34,7 +34,7 @@ def tick(folder: Folder, experiments: Iterable[Experiment], session: Writer, now
         folder.catch_up()  # no event may go that is not in the statistics
     session.put_folds(folder.to_save())
     more = session.purge_keys(now - KEYS_LIVE, limit) == limit
-    for experiment in kept:
+    for experiment in (each for each in kept if each.id not in folder.lost):
         more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
     return more
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from belated import catalog
+from belated.engine.certificate import Certificate, certify
 from belated.engine.play import SUMMARISED, TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables, kernels_of, loop_of
@@ -28,6 +29,9 @@ from belated.protocols import NEVER, Delays, Game, Learner
 
 #: Raised when the way in which cells are stored changes.
 FORMAT = 1
+
+#: What columns begin with that say, for each replication, whether an identity held.
+CERTIFIED = "certified: "
 
 Tell = Callable[[int, int], Any]
 
@@ -127,6 +131,7 @@ class Play(Cell):
             if self._values:
                 columns[f"{name}_by_value"] = result.groups[name].reshape(self.replications, -1)
         columns |= {f"pool_{name}": counts for name, counts in result.pools.items() if self._values}
+        columns |= {f"{CERTIFIED}{name}": result.certificate[name] for name in result.certificate}
         return Table(columns, {"seconds": result.seconds})
 
     def play(self, tell: Tell, record: bool = False) -> Result:
@@ -159,10 +164,10 @@ class Play(Cell):
             tables.tally[stored] = columns[name]
             if self._values:
                 tables.groups[stored] = columns[f"{name}_by_value"].reshape(tables.groups.shape)
-        # That feedback due by n came exactly once was certified when the cell was played.
-        for name in ("due_count", "came_count"):
-            tables.summary[name] = sum(columns[kind].sum(axis=1) for kind in ("observed", "cancelled", "dropped"))
-        return gather(setting, tables, float(table.about["seconds"]))
+        known = {name.removeprefix(CERTIFIED): each for name, each in columns.items() if name.startswith(CERTIFIED)}
+        # Cells of earlier versions hold no certificate: what their counts tell is certified again, and no more.
+        certificate = Certificate(known) if known else certify(setting, counts_of(setting, tables), followed=False)
+        return gather(setting, tables, float(table.about["seconds"]), certificate)
 
 
 def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:

@@ -60,10 +60,12 @@ def _outside(learner: Any, game: Game, counts: Counts, defaults: bool) -> str | 
         return f"what {type(game).__name__} does depends on what was played, which the theorems do not cover"
     if getattr(game, "law", None) is not None and getattr(game, "trace", None) is not None:
         return "the regret is that under the law, the outcomes are a given sequence: no theorem speaks of both"
-    if not game.fixed_comparator:
+    if game.comparator is None:
+        return f"{type(game).__name__} does not say what its regret is against (comparator)"
+    if game.comparator == "changing":
         return f"the regret of {type(game).__name__} is against a changing action, the theorems are about a fixed one"
     if learner.comparator != game.comparator:
-        theirs, ours = (_COMPARATORS[who.comparator] for who in (learner, game))
+        theirs, ours = _COMPARATORS[learner.comparator], _COMPARATORS[game.comparator]
         name = type(learner).__name__
         return f"the bound of {name} is against {theirs}, the regret of {type(game).__name__} is against {ours}"
     return None

@@ -71,7 +71,7 @@ class FirstFeedback(Cell):
         return {"play": self.play.describe(), "m": self.m}
 
     def code(self) -> list[Any]:
-        return [*self.play.code(), identity(make_rewards(kernel(type(self.play.game).outcome)))]
+        return [*self.play.code(), identity(make_rewards(kernel(self.play.game.outcome)))]
 
     def compute(self, tell: Tell) -> Table:
         played = self.play
