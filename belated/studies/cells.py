@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from belated import catalog
-from belated.engine.certificate import Certificate, certify
+from belated.engine.certificate import Certificate, certify, counts_of
 from belated.engine.play import SUMMARISED, TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables, kernels_of, loop_of
