@@ -77,12 +77,15 @@ class Ours:
 def ours():
     from ray.cluster_utils import Cluster
 
-    # Under /tmp, because the path of a socket must be short.
+    # Under /tmp, because the path of a socket must be short. RAY_TMPDIR, because Ray also notes the address in its
+    # default folder, which it does not make, and which may hold the address of another cluster.
     folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_TMPDIR", folder)
     cluster = Cluster()
     try:
         size = {"num_cpus": 1, "object_store_memory": MEMORY}
-        cluster.add_node(**size, include_dashboard=False, temp_dir=folder)
+        cluster.add_node(**size, include_dashboard=False)
         second = cluster.add_node(**size)
         yield Ours(cluster.address, second.all_processes["raylet"][0].process.pid)
     finally:
@@ -92,6 +95,7 @@ def ours():
         cluster.shutdown()
         for pid in started + below:
             _signal(pid, signal.SIGKILL)
+        patch.undo()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -175,6 +179,10 @@ def test_a_cluster_gives_what_this_machine_gives(ours, expected, tmp_path, monke
     assert [finished for _, _, finished in seen] == sorted(finished for _, _, finished in seen)
     workers = {pid for lines in notes_of(tmp_path / "notes").values() for _, pid in lines}
     assert len(workers) >= 2 and str(os.getpid()) not in workers
+
+
+def test_the_cluster_keeps_its_address_to_itself(ours):
+    assert Path(os.environ["RAY_TMPDIR"], "ray", "ray_current_cluster").read_text() == ours.address
 
 
 def interrupt(state):
