@@ -61,8 +61,12 @@ class Session:
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
-        self.run("PRAGMA cache_size = -65536")
-        self.run("PRAGMA temp_store = MEMORY")
+        try:
+            self.run("PRAGMA cache_size = -65536")
+            self.run("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            self.connection.close()
+            raise
 
     def _among(self, sql: str, before: tuple[Any, ...], values: Sequence[Any]) -> Iterator[Any]:
         """Rows of a statement that ends in `IN`, for any number of values."""
@@ -317,7 +321,11 @@ class SQLite:
         self._guard = threading.Lock()
         try:
             self._writer = Session(self.file)
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self._writer.connection.close()
+                raise
         except sqlite3.DatabaseError as error:
             self._unlock()
             raise InvalidState(f"{self.file} cannot be used as a database: {error}") from None
