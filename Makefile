@@ -39,17 +39,17 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# Twice: compiled, and as plain Python. Compiled code is kept in .cache (.cache-3.13 for .venv-3.13).
+# Twice: compiled, and as plain Python. Compiled code is kept in .cache (.cache-3.13 for .venv-3.13). In CI it is
+# watched, which takes half as long again; in plain Python coverage sees into the kernels.
+WATCHED := coverage $(if $(filter true,$(CI)),test)
+$(WATCHED): WATCH := --cov --cov-report=
+$(WATCHED): ENOUGH := --cov --cov-append --cov-report=term:skip-covered --cov-fail-under=95
 test test-short coverage: export BELATED_CACHE_DIR := $(CURDIR)/$(VENV:.venv%=.cache%)
 test: lint $(if $(filter true,$(CI)),services)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN)
-
-# The same watched, which takes half as long again; in plain Python coverage sees into the kernels.
 coverage: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN) \
-		--cov --cov-append --cov-report=term:skip-covered --cov-fail-under=95
+test coverage:
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(WATCH)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN) $(ENOUGH)
 
 test-short: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(SHORT) -k "not postgresql"

@@ -55,7 +55,7 @@ def test_every_entry_of_the_catalog_is_checked():
     assert {type(x).__name__.lower() for x in DELAYS} == set(bl.catalog.DELAYS)
 
 
-#: Learners that are compiled under every forecaster each time; the others take turns, and all do so in make soak.
+#: Learners that are compiled under every forecaster each time; the others take turns, and CI compiles all pairs.
 EVERYWHERE = (bl.UCB1, bl.Exp3)
 
 
@@ -69,7 +69,7 @@ def test_learner(spec, check):
         check(spec)
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("spec", LEARNERS, ids=repr)
 def test_learner_compiled_under_every_forecaster(spec):
     learner.compiled_is_python(spec)

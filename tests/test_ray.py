@@ -190,7 +190,7 @@ def interrupt(state):
         raise KeyboardInterrupt
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     (tmp_path / "notes").mkdir()
     cells = some_cells(tmp_path / "notes")
@@ -210,7 +210,7 @@ def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     assert (state.reused, state.finished) == (14, 0)
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
     import ray
 
@@ -227,7 +227,7 @@ def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
         ray.shutdown()
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_cell_that_fails_does_not_stop_the_others(ours, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "RETRIES", 1)
     notes = tmp_path / "notes"
@@ -300,7 +300,7 @@ print("the same")
 """
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_learner_of_a_script_on_a_cluster_for_the_time_of_the_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
@@ -381,7 +381,7 @@ def test_an_attempt_gives_a_table_or_a_reason(tmp_path):
     assert on_ray.attempt(on_ray.pack(bad)) == "it cannot be"
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_killed_node_costs_only_time(ours, expected, tmp_path):
     """The last test of the file: from here on the cluster has one node."""
     notes = tmp_path / "notes"
