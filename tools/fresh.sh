@@ -19,21 +19,25 @@ if [ "${1:-}" = --inside ]; then
         fi
         mount --rbind "$fresh$folder" "$folder"
     done
-    cd "$PWD" # anew, by its name
+    mkdir -p "$HOME" # missing where /var/tmp is a link
+    cd "$PWD"        # anew, by its name
     exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@"
 fi
 
 [ $# -gt 0 ] || { echo "usage: tools/fresh.sh COMMAND..." >&2 && exit 2; }
 cd "$(pwd -P)"
+HOME=${HOME:-/}
 fresh=$(mktemp -d /tmp/fresh.XXXXXX)
 trap 'rm -rf "$fresh"' EXIT
 mkdir -p "$fresh/tmp" "$fresh/var/tmp/home"
 chmod 1777 "$fresh/tmp" "$fresh/var/tmp"
 
 # What pip needs to find packages; what it has downloaded before only saves time.
-for file in .pip .config/pip .netrc; do
-    [ ! -e "$HOME/$file" ] || (mkdir -p "$(dirname "$fresh/var/tmp/home/$file")" && cp -R "$HOME/$file" "$_/")
-done
+home=$fresh/var/tmp/home
+[ ! -e "$HOME/.netrc" ] || cp "$HOME/.netrc" "$home/"
+[ ! -d "$HOME/.pip" ] || cp -R "$HOME/.pip" "$home/"
+settings=${XDG_CONFIG_HOME:-$HOME/.config}/pip
+[ ! -d "$settings" ] || { mkdir "$home/.config" && cp -R "$settings" "$home/.config/"; }
 export PIP_CACHE_DIR="${PIP_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pip}"
 [ ! -d "$HOME/.pyenv" ] || export PYENV_ROOT="${PYENV_ROOT:-$HOME/.pyenv}"
 # Nothing that points elsewhere.
@@ -49,5 +53,5 @@ if why=$("${namespace[@]}" mount --bind "$fresh/tmp" /tmp 2>&1); then
     HOME=/var/tmp/home "${namespace[@]}" bash "$0" --inside "$fresh" "$@"
 else
     echo "fresh: $* with an empty home folder only: no mount namespace here (${why:-unshare failed})" >&2
-    HOME=$fresh/var/tmp/home "$@"
+    HOME=$home "$@"
 fi
