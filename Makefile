@@ -4,6 +4,7 @@
 # make serve  set up, then the decision service on the file belated.db
 # make soak   the long forms of the tests
 # make coverage   the tests under coverage, at least 95%
+# make test-short PYTHON=python3.13 VENV=.venv-3.13   a few minutes of them, on another Python
 # make services   install what some tests need beside Python (PostgreSQL, chromium); as root, on Debian
 
 PYTHON ?= python3
@@ -17,7 +18,11 @@ PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py de
 	$(addprefix tests/test_cbp.py::test_,more_than_three_undecided_pairs_still_say_a_probability \
 	a_full_table_is_emptied more_pairs_than_a_word_holds)
 
-.PHONY: run test coverage bench serve soak lint clean services
+# What another Python could break: every module's import and examples, both forms, saving, the ledger on a file.
+SHORT := belated $(addprefix tests/test_,kernels.py compile.py forecasters.py plain.py play.py saving.py fingerprints.py \
+	sqlite.py ledger.py)
+
+.PHONY: run test test-short coverage bench serve soak lint clean services
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,17 +40,21 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# Twice: compiled, and as plain Python. Compiled code is kept in .cache.
-test coverage: export BELATED_CACHE_DIR := $(CURDIR)/.cache
+# Twice: compiled, and as plain Python. Compiled code is kept in .cache (.cache-3.13 for .venv-3.13). In CI it is
+# watched, which takes half as long again; in plain Python coverage sees into the kernels.
+WATCHED := coverage $(if $(filter true,$(CI)),test)
+$(WATCHED): WATCH := --cov --cov-report=
+$(WATCHED): ENOUGH := --cov --cov-append --cov-report=term:skip-covered --cov-fail-under=95
+test test-short coverage: export BELATED_CACHE_DIR := $(CURDIR)/$(VENV:.venv%=.cache%)
 test: lint $(if $(filter true,$(CI)),services)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN)
-
-# The same watched, which takes half as long again; in plain Python coverage sees into the kernels.
 coverage: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN) \
-		--cov --cov-append --cov-report=term:skip-covered --cov-fail-under=95
+test coverage:
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(WATCH)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PLAIN) $(ENOUGH)
+
+test-short: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(SHORT) -k "not postgresql"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/test_kernels.py tests/test_saving.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
@@ -60,4 +69,4 @@ services:
 	sh tools/services.sh
 
 clean:
-	rm -rf $(VENV) .cache results site dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .cache .cache-* results site dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,8 @@
-"""What holds for all tests: who shares a process, and what coverage need not look at."""
+"""What holds for all tests: who shares a process, which wait for CI, and what coverage need not look at."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         spec = getattr(item, "callspec", None)
         checked = spec.params.get("spec") if spec is not None and item.path.name == "test_checks.py" else None
         item.add_marker(pytest.mark.xdist_group(item.path.stem + (type(checked).__name__ if checked else "")))
+        if os.environ.get("CI") != "true" and item.get_closest_marker("minutes") is not None:
+            item.add_marker(pytest.mark.soak)
 
 
 def untraced(compiles: Callable[..., Any]) -> Callable[..., Any]:

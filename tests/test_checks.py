@@ -72,7 +72,7 @@ def test_every_game_of_the_catalog_says_what_its_regret_is_against():
     }
 
 
-#: Learners that are compiled under every forecaster each time; the others take turns, and all do so in make soak.
+#: Learners that are compiled under every forecaster each time; the others take turns, and CI compiles all pairs.
 EVERYWHERE = (bl.UCB1, bl.Exp3)
 
 
@@ -86,7 +86,7 @@ def test_learner(spec, check):
         check(spec)
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("spec", LEARNERS, ids=repr)
 def test_learner_compiled_under_every_forecaster(spec):
     learner.compiled_is_python(spec)

@@ -35,7 +35,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "finished", [pytest.param(0, marks=pytest.mark.soak), 3, pytest.param(20, marks=pytest.mark.soak)]
+    "finished", [pytest.param(0, marks=pytest.mark.minutes), 3, pytest.param(20, marks=pytest.mark.minutes)]
 )
 def test_a_killed_study_goes_on_where_it_was(tmp_path, undisturbed, finished):
     (tmp_path / "study.toml").write_text(STUDY)

@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import random
 import sqlite3
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -721,7 +723,7 @@ def test_one_server_a_file(own_file):
 def test_a_database_of_the_future_or_of_others_is_refused(tmp_path):
     file = tmp_path / "future.db"
     SQLite(file, serve=True).close()
-    with sqlite3.connect(file) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
     with pytest.raises(InvalidState, match="schema 99"):
         SQLite(file, serve=True)
@@ -730,10 +732,24 @@ def test_a_database_of_the_future_or_of_others_is_refused(tmp_path):
     (tmp_path / "text.db").write_text("this is no database, " * 100)
     with pytest.raises(InvalidState, match="cannot be used as a database"):
         SQLite(tmp_path / "text.db", serve=True)
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE birds (name TEXT)")
     with pytest.raises(InvalidState, match="something else"):
         SQLite(tmp_path / "other.db", serve=True)
+
+
+@pytest.mark.parametrize("content", ["other", "text"])
+def test_a_file_that_is_refused_is_left_closed(tmp_path, content):
+    file = tmp_path / "a.db"
+    if content == "text":
+        file.write_text("this is no database, " * 100)
+    else:
+        with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("CREATE TABLE birds (name TEXT)")
+    with pytest.raises(InvalidState) as kept:  # with all that its traceback refers to
+        SQLite(file, serve=True)
+    still = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert str(kept.value).startswith(str(file)) and not [name for name in still if name.startswith(str(file))]
 
 
 def test_states_of_another_version_are_not_touched(file, monkeypatch):

@@ -212,7 +212,7 @@ def test_bodies_that_are_none(asked: Asked, path: str) -> None:
         b"\xff",
         b'{"ticket": "\xff"}',
         b"[" * 200_000,
-        b'{"a":' * 2000 + b"1" + b"}" * 2000,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,  # deeper than any Python reads
     ):
         assert said(asked.http.post(f"/experiments/{name}/{path}", content=content)) == (400, "malformed"), content[:20]
     assert said(asked.http.post(f"/experiments/{name}/{path}", content=b" " * 1_000_001)) == (413, "too_large")

@@ -134,7 +134,7 @@ def adversary(rounds, seed=0):
     return (np.random.default_rng(seed).random(rounds) < chance).astype(int)
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("kind", ["law", "trace"])
 @pytest.mark.parametrize(("game", "rounds"), [(APPLE, 20_000), (LABEL, 60_000)], ids=["easy", "hard"])
 def test_bold_over_global_exp3_stays_below_its_bound(game, rounds, kind):
@@ -332,7 +332,7 @@ def test_tspm_with_a_single_outcome_plays_the_best_action():
         f.update(decision.ticket, "a")
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("law", [[0.2, 0.8], [0.8, 0.2]])
 def test_tspm_learns_apple_tasting(law):
     arena = bl.games.Monitoring(*APPLE, law=law)
@@ -439,7 +439,7 @@ def test_actions_that_are_never_best_on_a_border_are_never_played():
     assert bl.NeighborhoodWatch2(*DUPLICATE).middle == [(2, 0, 1, 0.0)]
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("game", [APPLE, SPAM, BARTOK], ids=["apple", "spam", "bartok"])
 def test_neighborhood_watch_regret_grows_slowly(game):
     """Like sqrt(n ln n), once it has seen enough to know the better side: below n^(2/3) of the hard games."""
@@ -486,7 +486,7 @@ def test_specs_are_data(make):
     assert "actions" not in data and learner != make(APPLE[0], [["-", "-"], ["r", "g"]])
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 @pytest.mark.parametrize("make", [bl.GlobalExp3, bl.TSPM, bl.NeighborhoodWatch2], ids=lambda m: m.__name__)
 @pytest.mark.parametrize("game", [APPLE, BARTOK, TRIVIAL], ids=["apple", "bartok", "trivial"])
 def test_the_contract_on_other_games(make, game):

@@ -16,7 +16,7 @@ from belated.studies.run import run_cells
 from belated.studies.stats import mean_interval
 from belated.studies.store import Store
 
-pytestmark = pytest.mark.soak  # its variants are long to compile; tests/test_variants.py plays them each time
+pytestmark = pytest.mark.minutes  # its variants are long to compile; tests/test_variants.py plays them each time
 
 TINY = beyond.Grid(
     rounds=1600,

@@ -37,7 +37,7 @@ def test_instances_that_share_nothing_are_what_makes_it_match(rows):
     assert [f.word for f in section.findings][1] == "fails"
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_penalty_above_the_theorem_turns_the_verdict(rows):
     pair, late, base = rows["stochastic"]
     worse = bl.play(
@@ -76,7 +76,7 @@ def test_a_small_reproduction_has_every_reading(tmp_path):
     assert all(word in ("matches", "fails", "unclear", "shown") for word in (f.word for f in section.findings))
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_without_replace_the_numbers_are_far_from_the_published():
     """What the retired items taught must be forgotten: a learner that is not told has several times the regret."""
     told, untold = (bl.games.Replaced(10, probability=0.001, a=4.0, b=4.0, announced=a) for a in (True, False))

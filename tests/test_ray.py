@@ -77,12 +77,15 @@ class Ours:
 def ours():
     from ray.cluster_utils import Cluster
 
-    # Under /tmp, because the path of a socket must be short.
+    # Under /tmp, because the path of a socket must be short. RAY_TMPDIR, because Ray also notes the address in its
+    # default folder, which it does not make, and which may hold the address of another cluster.
     folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_TMPDIR", folder)
     cluster = Cluster()
     try:
         size = {"num_cpus": 1, "object_store_memory": MEMORY}
-        cluster.add_node(**size, include_dashboard=False, temp_dir=folder)
+        cluster.add_node(**size, include_dashboard=False)
         second = cluster.add_node(**size)
         yield Ours(cluster.address, second.all_processes["raylet"][0].process.pid)
     finally:
@@ -92,6 +95,7 @@ def ours():
         cluster.shutdown()
         for pid in started + below:
             _signal(pid, signal.SIGKILL)
+        patch.undo()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -177,12 +181,16 @@ def test_a_cluster_gives_what_this_machine_gives(ours, expected, tmp_path, monke
     assert len(workers) >= 2 and str(os.getpid()) not in workers
 
 
+def test_the_cluster_keeps_its_address_to_itself(ours):
+    assert Path(os.environ["RAY_TMPDIR"], "ray", "ray_current_cluster").read_text() == ours.address
+
+
 def interrupt(state):
     if state.finished >= 2:
         raise KeyboardInterrupt
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     (tmp_path / "notes").mkdir()
     cells = some_cells(tmp_path / "notes")
@@ -202,7 +210,7 @@ def test_an_interrupted_study_goes_on_where_it_was(ours, expected, tmp_path):
     assert (state.reused, state.finished) == (14, 0)
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
     import ray
 
@@ -219,7 +227,7 @@ def test_a_connection_of_ones_own_is_used_and_kept(ours, tmp_path):
         ray.shutdown()
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_cell_that_fails_does_not_stop_the_others(ours, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "RETRIES", 1)
     notes = tmp_path / "notes"
@@ -292,7 +300,7 @@ print("the same")
 """
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_learner_of_a_script_on_a_cluster_for_the_time_of_the_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
@@ -373,7 +381,7 @@ def test_an_attempt_gives_a_table_or_a_reason(tmp_path):
     assert on_ray.attempt(on_ray.pack(bad)) == "it cannot be"
 
 
-@pytest.mark.soak
+@pytest.mark.minutes
 def test_a_killed_node_costs_only_time(ours, expected, tmp_path):
     """The last test of the file: from here on the cluster has one node."""
     notes = tmp_path / "notes"

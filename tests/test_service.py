@@ -185,7 +185,7 @@ def test_a_list_answers_for_each(server):
     [
         ("POST", "/decisions", b"{", 400),
         ("POST", "/decisions", b"[" * 100_000, 400),
-        ("POST", "/decisions", b'{"context": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400),
+        ("POST", "/decisions", b'{"context": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
         ("POST", "/decisions", b"\xff\xfe", 400),
         ("POST", "/decisions", b'{"count": 0}', 422),
         ("POST", "/decisions", b'{"count": 10001}', 422),

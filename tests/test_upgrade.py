@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,8 @@ class Kept:
             with psycopg.connect(self.address, autocommit=True) as connection:
                 done = connection.execute(sql)
                 return list(done.fetchall()) if done.description else []
-        with sqlite3.connect(self.address, isolation_level=None) as connection:
-            rows = connection.execute(sql).fetchall()
-        connection.close()
-        return list(rows)
+        with closing(sqlite3.connect(self.address, isolation_level=None)) as connection:
+            return list(connection.execute(sql).fetchall())
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,10 +1,13 @@
 #!/bin/sh
 # Installs from Debian's packages what some tests need beside Python: PostgreSQL (each test run starts a private cluster
-# of its own) and chromium. What is there already is left alone.
+# of its own) and chromium. What is there already is left alone. With DESTDIR it looks, and leaves settings, under there.
 set -eu
 
+root="${DESTDIR:-}"
 missing=""
-ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || missing="$missing postgresql"
+if ! ls "$root"/usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null 2>&1; then
+    missing=" postgresql"
+fi
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
 
 if [ -z "$missing" ]; then
@@ -19,10 +22,14 @@ as_root=""
 [ "$(id -u)" = 0 ] || as_root="sudo"
 export DEBIAN_FRONTEND=noninteractive
 # No cluster of Debian's own: the tests make theirs.
-if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-    $as_root mkdir -p /etc/postgresql-common
-    echo "create_main_cluster = false" | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
-fi
+settings="$root/etc/postgresql-common"
+case $missing in *postgresql*)
+    if [ ! -e "$settings/createcluster.conf" ]; then
+        $as_root mkdir -p "$settings"
+        echo "create_main_cluster = false" | $as_root tee "$settings/createcluster.conf" >/dev/null
+    fi
+    ;;
+esac
 $as_root apt-get update -qq
 # shellcheck disable=SC2086
 $as_root apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $missing >/dev/null

@@ -496,9 +496,14 @@ class Postgres:
 
     def _open(self) -> Session:
         connection = self._connect()
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
+        try:
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+        except BaseException:
+            connection.close()
+            raise
         return Session(connection, self._base)
 
     def _prepare(self, connection: psycopg.Connection[Any], serve: bool) -> None:

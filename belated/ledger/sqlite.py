@@ -62,8 +62,12 @@ class Session:
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
-        self.run("PRAGMA cache_size = -65536")
-        self.run("PRAGMA temp_store = MEMORY")
+        try:
+            self.run("PRAGMA cache_size = -65536")
+            self.run("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            self.connection.close()
+            raise
 
     def _among(self, sql: str, before: tuple[Any, ...], values: Sequence[Any]) -> Iterator[Any]:
         """Rows of a statement that ends in `IN`, for any number of values."""
@@ -281,22 +285,23 @@ class Session:
         )
 
     def purge(self, experiment: int, before: float, limit: int) -> int:
+        values = {"experiment": experiment, "before": before}
         kept = (
-            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints WHERE experiment = ?1 AND at <= ?2 "
-            "GROUP BY instance) "
+            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints "
+            "WHERE experiment = :experiment AND at <= :before GROUP BY instance) "
         )
         sql = (
-            "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = ?1 AND e.instance = k.instance "
-            "AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
-            "ORDER BY e.instance, e.seq LIMIT ?3"
+            "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = :experiment "
+            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "ORDER BY e.instance, e.seq LIMIT :limit"
         )
-        old = self.run(kept + sql, (experiment, before, limit)).fetchall()
+        old = self.run(kept + sql, values | {"limit": limit}).fetchall()
         closed = [(ticket,) for _, kind, ticket in old if kind != "decide" and ticket is not None]
         self.many("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ?", closed)
         self.many("DELETE FROM events WHERE id = ?", [(row[0],) for row in old])
         if len(old) < limit:
-            sql = "DELETE FROM checkpoints WHERE experiment = ?1 AND seq < (SELECT seq FROM kept k WHERE k.instance = "
-            self.run(f"{kept}{sql}checkpoints.instance)", (experiment, before))
+            sql = "DELETE FROM checkpoints WHERE experiment = :experiment AND seq < "
+            self.run(f"{kept}{sql}(SELECT seq FROM kept k WHERE k.instance = checkpoints.instance)", values)
         return len(old)
 
 
@@ -314,7 +319,11 @@ class SQLite:
         self._guard = threading.Lock()
         try:
             self._writer = Session(self.file)
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self._writer.connection.close()
+                raise
         except sqlite3.DatabaseError as error:
             self._unlock()
             raise InvalidState(f"{self.file} cannot be used as a database: {error}") from None

@@ -8,6 +8,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 import structlog
@@ -53,9 +54,8 @@ def serve(
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
     _log_to_stderr()
-    store = open_store(database, serve=True)
-    _guard(store, database, host, require_token)
-    store.close()
+    with closing(open_store(database, serve=True)) as store:
+        _guard(store, database, host, require_token)
     supervise(partial(work, database, host, port, require_token), host, port, workers, started)
 
 
