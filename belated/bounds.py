@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
+from belated.kernels.compile import plain
+from belated.kernels.elementary import log, power
 
 BaseBound = Callable[[float], float]  # f: what a learner's regret without delay is at most, after m rounds
 
@@ -398,7 +400,9 @@ def global_exp3_constant(actions: int, k: float = 1) -> float:
     1.922
     """
     actions, k = _whole("actions", actions, 1), require.real("k", k, low=1)
-    return math.pow(k * actions, 2 / 3) * math.pow((math.e - 2) * math.log(actions), 1 / 3)
+    # It steers the learner: the same bits on every machine.
+    raised, logarithm = plain(power), plain(log)
+    return float(raised(k * actions, 2 / 3) * raised((math.e - 2) * logarithm(actions), 1 / 3))
 
 
 def block_adversary(n: int, delay: int, actions: int) -> float:

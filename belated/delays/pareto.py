@@ -10,6 +10,7 @@ import numpy as np
 from belated import require
 from belated.delays.law import Law, Sampler
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import power
 from belated.kernels.random import uniform
 from belated.kernels.sampling import LARGEST
 from belated.protocols import Floats
@@ -50,7 +51,8 @@ class Pareto(Law):
 
         # scale / (alpha - 1) - 1 < E tau < scale / (alpha - 1); and E tau >= P(tau >= 1) for a small scale.
         high = math.log((self.alpha - 1.0) * (self.mean + 1.0))
-        return math.exp(brentq(surplus, -100.0, high, xtol=1e-15, rtol=1e-15))
+        found = math.exp(brentq(surplus, -100.0, high, xtol=1e-15, rtol=1e-15))
+        return float(f"{found:.12g}")  # the same on every machine
 
     def params(self) -> Floats:
         return np.array([self.scale, -1.0 / self.alpha])
@@ -62,5 +64,5 @@ class Pareto(Law):
 
 @kernel
 def pareto(params, start, draw, layer, round_, action):
-    lomax = params[start] * (math.pow(1.0 - uniform(draw, 0), params[start + 1]) - 1.0)
+    lomax = params[start] * (power(1.0 - uniform(draw, 0), params[start + 1]) - 1.0)
     return int(min(lomax, LARGEST))

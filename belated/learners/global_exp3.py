@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from belated import bounds
 from belated.errors import InvalidArgument
+from belated.kernels.elementary import log, power
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
@@ -86,8 +86,8 @@ class GlobalExp3(ForGame):
     def predict(params, state, context, draw):
         count = float(len(state.loss))
         t = float(state.predictions)
-        mixed = min(1.0, params.constant * math.pow(t, -1.0 / 3.0))
-        rate = math.log(count) / (params.constant * math.pow(t, 2.0 / 3.0))
+        mixed = min(1.0, params.constant * power(t, -1.0 / 3.0))
+        rate = log(count) / (params.constant * power(t, 2.0 / 3.0))
         total = exponential_weights(state.loss, min(rate, mixed / (params.size * count)), state.weight)
         for a in range(len(state.loss)):
             if params.compared[a] == 0:

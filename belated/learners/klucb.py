@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import bounds, require
+from belated.kernels.elementary import log
 from belated.kernels.kl import kl, kl_upper
 from belated.kernels.ties import MARGIN, largest_among
 from belated.protocols import Floats, Learner
@@ -58,8 +59,8 @@ class KLUCB(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        log_t = math.log(float(state.predictions))
-        level = log_t + params.c * math.log(max(log_t, 1.0))
+        log_t = log(float(state.predictions))
+        level = log_t + params.c * log(max(log_t, 1.0))
         mean = state.mean
         seen = state.seen
         predicted = state.predicted
@@ -94,8 +95,8 @@ class KLUCB(Learner):
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        log_t = math.log(float(state.predictions))
-        level = log_t + params.c * math.log(max(log_t, 1.0))
+        log_t = log(float(state.predictions))
+        level = log_t + params.c * log(max(log_t, 1.0))
         for i in allowed:
             seen = state.seen[i]
             state.index[i] = kl_upper(state.mean[i], level / seen, state.index[i]) if seen > 0 else math.inf

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import exp, log
 from belated.kernels.posterior import factor, propose
 from belated.kernels.sampling import TINY, pair
 from belated.learners.for_game import ForGame
@@ -153,12 +154,12 @@ def sample(params, state, draw, index):
         weight += log_likelihood(params, state, 0.5)
         u, v = pair(draw, index)
         index += 1
-        accepted = math.log(1.0 - u) < weight
+        accepted = log(1.0 - u) < weight
         # a weighted choice among all proposals so far, in case none is accepted
         if weight > top:
-            total *= math.exp(top - weight)
+            total *= exp(top - weight)
             top = weight
-        share = math.exp(weight - top)
+        share = exp(weight - top)
         total += share
         if accepted or v * total < share:
             for x in range(outcomes):
@@ -192,7 +193,7 @@ def move(params, state, draw, index):
     high = both
     u, v = pair(draw, index + 1)
     index += 2
-    level = log_posterior(params, state) + math.log(1.0 - u)
+    level = log_posterior(params, state) + log(1.0 - u)
     for _ in range(60):
         state.point[i] = low + (high - low) * v
         state.point[j] = max(both - state.point[i], 0.0)
@@ -235,5 +236,5 @@ def log_likelihood(params, state, part):
                 often = state.seen[k, s] / plays
                 total += part * plays * (often - chance) * (often - chance)
                 if often > 0.0:
-                    total -= plays * often * math.log(often / max(chance, TINY))
+                    total -= plays * often * log(often / max(chance, TINY))
     return min(total, 0.0)
