@@ -14,6 +14,7 @@ from belated.kernels.elementary import log, power
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
+from belated.learners.upgrade import keep
 from belated.protocols import Floats
 
 
@@ -40,6 +41,8 @@ class GlobalExp3(ForGame):
     """
 
     guarantee = "4 A n^(2/3) + A^3 (A in bounds.global_exp3) times the range of the losses, any adversary"
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from belated import bounds, require
 from belated.kernels.elementary import log
 from belated.kernels.kl import kl, kl_upper
 from belated.kernels.ties import MARGIN, largest_among
+from belated.learners.upgrade import keep
 from belated.protocols import Floats, Learner
 
 #: How far ahead of its time an upper bound is computed, and what covers its rounding.
@@ -42,6 +43,8 @@ class KLUCB(Learner):
 
     guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
     can_grow = True
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
     actions: int
     c: float = 3.0
 
