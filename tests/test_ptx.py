@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 
-from numba import types  # noqa: E402
+from numba import types
 
-import belated as bl  # noqa: E402
-from belated.checks.contract import allowed  # noqa: E402
-from belated.kernels import elementary  # noqa: E402
-from tests.ptx import pair_ptx, ptx, strange  # noqa: E402
+import belated as bl
+from belated.checks.contract import allowed
+from belated.kernels import elementary
+from tests.ptx import pair_ptx, ptx, strange
 
 PAIRS = [(name, f) for name, make in bl.catalog.LEARNERS.items() for f in allowed(make.example())]
 if os.environ.get("CI") != "true":  # each learner under one forecaster, in turn
