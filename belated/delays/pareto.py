@@ -10,7 +10,7 @@ import numpy as np
 from belated import require
 from belated.delays.law import Law, Sampler
 from belated.kernels.compile import kernel
-from belated.kernels.elementary import power
+from belated.kernels.elementary import exp, log
 from belated.kernels.random import uniform
 from belated.kernels.sampling import LARGEST
 from belated.protocols import Floats
@@ -64,5 +64,5 @@ class Pareto(Law):
 
 @kernel
 def pareto(params, start, draw, layer, round_, action):
-    lomax = params[start] * (power(1.0 - uniform(draw, 0), params[start + 1]) - 1.0)
+    lomax = params[start] * (exp(log(1.0 - uniform(draw, 0)) * params[start + 1]) - 1.0)
     return int(min(lomax, LARGEST))

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from belated.kernels.compile import kernel, routine
-from belated.kernels.elementary import exp, log, log1p, power, sin_cos_turns
+from belated.kernels.elementary import exp, log, log1p, sin_cos_turns
 from belated.kernels.random import BITS_5, BITS_6, SPACING, block, uniform
 
 TRIES = 1000
@@ -83,7 +83,7 @@ def gamma(draw, index, shape):
     """A Gamma(shape) number with scale 1, for any shape > 0; below 1 as Gamma(shape + 1) * U^(1 / shape)."""
     value, spare, index = large_gamma(draw, index, shape if shape >= 1.0 else shape + 1.0)
     if shape < 1.0:
-        value *= power(spare, 1.0 / shape)
+        value *= exp(log(spare) / shape)
     return value, index
 
 

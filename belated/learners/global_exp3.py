@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import bounds
 from belated.errors import InvalidArgument
-from belated.kernels.elementary import log, power
+from belated.kernels.elementary import exp, log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
@@ -89,8 +89,8 @@ class GlobalExp3(ForGame):
     def predict(params, state, context, draw):
         count = float(len(state.loss))
         t = float(state.predictions)
-        mixed = min(1.0, params.constant * power(t, -1.0 / 3.0))
-        rate = log(count) / (params.constant * power(t, 2.0 / 3.0))
+        mixed = min(1.0, params.constant * exp(log(t) * (-1.0 / 3.0)))
+        rate = log(count) / (params.constant * exp(log(t) * (2.0 / 3.0)))
         total = exponential_weights(state.loss, min(rate, mixed / (params.size * count)), state.weight)
         for a in range(len(state.loss)):
             if params.compared[a] == 0:
