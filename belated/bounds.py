@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
-from belated.kernels.compile import plain
-from belated.kernels.elementary import exp, log
 
 BaseBound = Callable[[float], float]  # f: what a learner's regret without delay is at most, after m rounds
 
@@ -400,10 +398,7 @@ def global_exp3_constant(actions: int, k: float = 1) -> float:
     1.922
     """
     actions, k = _whole("actions", actions, 1), require.real("k", k, low=1)
-    # It steers the learner: the same bits on every machine.
-    logarithm = plain(log)
-    inner = logarithm((math.e - 2) * logarithm(actions))
-    return float(plain(exp)((2 * logarithm(k * actions) + inner) / 3))
+    return math.pow(k * actions, 2 / 3) * math.pow((math.e - 2) * math.log(actions), 1 / 3)
 
 
 def block_adversary(n: int, delay: int, actions: int) -> float:

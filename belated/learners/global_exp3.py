@@ -78,11 +78,12 @@ class GlobalExp3(ForGame):
         return np.dtype([("loss", "f8", (self.actions,)), ("weight", "f8", (self.actions,))])
 
     def params(self) -> dict[str, Any]:
+        constant = bounds.global_exp3_constant(self.actions, self.size)
         return {
             "estimator": np.nan_to_num(self.estimator),
             "compared": [int(not np.isnan(w).any()) for w in self.estimator],
             "size": self.size,
-            "constant": bounds.global_exp3_constant(self.actions, self.size),
+            "constant": float(f"{constant:.12g}"),  # the same on every machine
         }
 
     @staticmethod
