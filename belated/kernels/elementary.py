@@ -95,9 +95,7 @@ INVERSE, LOG, LOG_LOW = _tables()
 
 @kernel
 def log_parts(bits, k):
-    """The parts of k ln 2 + log(x), given the bits of a normal positive x: a number to which log(1 + r) is to be added,
-    r, what both leave out, and x / m as a power of two and 1 / m.
-    """
+    """The parts of k ln 2 + log(x), given the bits of a normal positive x: what log(1 + r) is added to, r, and a rest."""
     above = bits - LEAST_BITS
     up = above >> 52
     place = above >> 45 & 127
@@ -109,7 +107,7 @@ def log_parts(bits, k):
     second = (number_of(bits) - head) * inverse
     r = first + second
     rest = ((first - r) + second) + (turns * LN_2_LOW + LOG_LOW[place])
-    return turns * LN_2_HIGH + LOG[place], r, rest, up, inverse
+    return turns * LN_2_HIGH + LOG[place], r, rest
 
 
 @kernel
@@ -138,7 +136,7 @@ def log(x):
             return math.inf if x > 0.0 else math.nan
         x *= TWO_TO_54
         k = -54
-    whole, r, rest, _, _ = log_parts(bits_of(x), k)
+    whole, r, rest = log_parts(bits_of(x), k)
     return log_sum(whole, r, rest)
 
 
@@ -156,8 +154,8 @@ def log1p(x):
         return math.inf if x > 0.0 else math.nan
     sum_ = 1.0 + x
     lost = 1.0 - (sum_ - x) if x > 1.0 else x - (sum_ - 1.0)
-    whole, r, rest, up, inverse = log_parts(bits_of(sum_), 0)
-    return log_sum(whole, r, rest + lost * number_of((1023 - up) << 52) * inverse * (1.0 - r))
+    whole, r, rest = log_parts(bits_of(sum_), 0)
+    return log_sum(whole, r, rest + lost / sum_)
 
 
 # --- exponentials: x = k ln 2 + r, |r| <= ln 2 / 2, exp(x) = 2^k (1 + r + r^2 series) ---
