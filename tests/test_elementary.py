@@ -149,8 +149,8 @@ BITS = {
     "sine": "4394edf18f17f2e2",
     "cosine": "b4b53b4c44bb8665",
     "erf": "06609a1c99d49d19",
-    "erfc": "fcbe1655f6e90460",
-    "erfc far out": "96b8c73aca6b8375",
+    "erfc": "d837fbdcdb0f7412",
+    "erfc far out": "bd6a6c5b91226b1a",
 }
 
 

@@ -283,7 +283,7 @@ def erf_series(x):
 
 @routine
 def erfc_tail(x):
-    """erfc(x) for 0.7 <= x <= 27.3: exp(-x^2) times a series in (x - 3.75) / (x + 3.75), over 1 + 2 x."""
+    """erfc(x) for 0.6 <= x <= 27.3: exp(-x^2) times a series in (x - 3.75) / (x + 3.75), over 1 + 2 x."""
     t = (x - 3.75) / (x + 3.75)
     series = 3.76984796241695e-08 + t * (-2.8383308728617178e-09 + t * -4.05759175255596e-09)
     series = -5.66317624239415e-08 + t * (-2.5865829566869246e-07 + t * (2.220533793441835e-08 + t * series))
@@ -335,7 +335,7 @@ def erfc(x):
     (1.0, 0.15729920705028513, 0.0)
     """
     x = float(x)
-    if -0.7 < x < 0.7:
+    if -0.6 < x < 0.6:
         near = 1.0 - x
         return near + (((1.0 - near) - x) - erf_series(x))
     if x != x:
