@@ -13,8 +13,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 # The tests that also run without compilation.
-PLAIN := $(addprefix tests/test_,kernels.py saving.py certificate.py games.py delays.py sampling.py replace.py sizes.py) \
-	tests/test_bad_kernels.py \
+PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.py games.py delays.py sampling.py \
+	replace.py sizes.py bad_kernels.py) \
 	$(addprefix tests/test_cbp.py::test_,more_than_three_undecided_pairs_still_say_a_probability \
 	a_full_table_is_emptied more_pairs_than_a_word_holds)
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from belated import require
 from belated.delays.law import Law, Sampler
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, plain
+from belated.kernels.elementary import log1p
 from belated.kernels.sampling import geometric
 from belated.protocols import Floats
 
@@ -29,7 +30,7 @@ class Geometric(Law):
         require.real("mean", self.mean, low=0, high=1e15)
 
     def params(self) -> Floats:
-        return np.array([-math.log1p(1.0 / self.mean) if self.mean > 1e-300 else -math.inf])
+        return np.array([-plain(log1p)(1.0 / self.mean) if self.mean > 1e-300 else -math.inf])
 
     @property
     def sampler(self) -> Sampler:

@@ -11,6 +11,7 @@ from belated import require
 from belated.delays.law import Law, Sampler
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import exp, log
 from belated.kernels.random import uniform
 from belated.kernels.sampling import LARGEST
 from belated.protocols import Floats
@@ -87,7 +88,8 @@ class Pareto(Law):
 
         # scale / (alpha - 1) - 1 < E tau < scale / (alpha - 1); and E tau >= P(tau >= 1) for a small scale.
         high = math.log((self.alpha - 1.0) * (value + 1.0))
-        return math.exp(brentq(surplus, -100.0, high, xtol=1e-15, rtol=1e-15))
+        found = math.exp(brentq(surplus, -100.0, high, xtol=1e-15, rtol=1e-15))
+        return float(f"{found:.12g}")  # the same on every machine
 
     def params(self) -> Floats:
         return np.array([self.scale, -1.0 / self.alpha])
@@ -99,5 +101,5 @@ class Pareto(Law):
 
 @kernel
 def pareto(params, start, draw, layer, round_, action):
-    lomax = params[start] * (math.pow(1.0 - uniform(draw, 0), params[start + 1]) - 1.0)
+    lomax = params[start] * (exp(log(1.0 - uniform(draw, 0)) * params[start + 1]) - 1.0)
     return int(min(lomax, LARGEST))

@@ -20,7 +20,7 @@ class Block(Realised):
     At constant delay tau = length - 1 nothing about a block arrives before it ends, so that every forecaster
     expects half a reward a round. Regret is realised; its expectation after m whole blocks is
     (tau + 1) (E max_i X_i - m / 2) for all of them, with X_1..X_K independent Bin(m, 1/2)
-    (`belated.bounds.block_adversary`).
+    (`bl.bounds.block_adversary`).
 
     Weinberger, Ordentlich, *On delayed prediction of individual sequences*, 2002.
 

@@ -11,6 +11,7 @@ import numpy as np
 from belated import require
 from belated.games.finite import Finite, checked_law
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import log
 from belated.kernels.random import event_draw, outcome_draw, uniform
 from belated.protocols import Floats
 
@@ -105,7 +106,7 @@ def show(params, memory, k0, k1, round_):
     size = int(params[1])
     total = 0.0
     for i in range(size):
-        memory[2 + i] = -math.log(1.0 - uniform(draw, i))
+        memory[2 + i] = -log(1.0 - uniform(draw, i))
         total += memory[2 + i]
     for i in range(size):
         memory[2 + i] = memory[2 + i] / total if total > 0.0 else 1.0 / size

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from belated import require
 from belated.games.account import head
-from belated.kernels.compile import kernel
+from belated.kernels.compile import kernel, plain
+from belated.kernels.elementary import log1p
 from belated.kernels.random import event_draw, outcome_draw, uniform
 from belated.kernels.sampling import beta, geometric
 from belated.protocols import Feedback, Floats, Game
@@ -50,7 +50,7 @@ class Replaced(Game):
         return self.announced
 
     def params(self) -> Floats:
-        stay = -math.inf if self.probability == 1 else math.log1p(-self.probability)
+        stay = plain(log1p)(-self.probability)
         return head(self.actions, self.feedback, stay, self.a, self.b)
 
     def memory(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from belated import require
 from belated.games.account import Realised, check_feedback, enter, head
+from belated.kernels.compile import plain
+from belated.kernels.elementary import log1p
 from belated.kernels.random import block, event_draw, outcome_draw, uniform
 from belated.kernels.sampling import geometric
 from belated.protocols import Feedback, Floats
@@ -46,7 +47,7 @@ class Switching(Realised):
         check_feedback(self.feedback)
 
     def params(self) -> Floats:
-        stay = -math.inf if self.probability == 1 else math.log1p(-self.probability)
+        stay = plain(log1p)(-self.probability)
         return head(self.actions, self.feedback, stay, self.good * WORDS, self.bad * WORDS)
 
     def memory(self) -> int:

@@ -213,6 +213,8 @@ def _describe(value: Any) -> str | None:
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, bool | int | float | str | bytes | np.generic | type(None)):
         return repr(value)
+    if isinstance(value, np.ndarray) and not value.flags.writeable and not value.dtype.hasobject:
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, tuple):
         inner = [_describe(item) for item in value]
         return None if None in inner else repr(inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import expm1, log, log1p
 
 #: A mean this small is none: its ratio to anything else may overflow.
 TINY = 1e-290
@@ -22,11 +23,11 @@ def kl(p, q):
     if p > TINY:
         if q <= 0.0:
             return math.inf
-        value -= p * math.log1p(apart / p)
+        value -= p * log1p(apart / p)
     if p < 1.0:
         if q >= 1.0:
             return math.inf
-        value -= (1.0 - p) * math.log1p(-apart / (1.0 - p))
+        value -= (1.0 - p) * log1p(-apart / (1.0 - p))
     return value
 
 
@@ -36,10 +37,10 @@ def kl_limit(mean, budget):
 
     The smaller of Pinsker's bound and of 1 - exp(-(budget + H(mean)) / (1 - mean)), which is sharp near 1.
     """
-    entropy = -(1.0 - mean) * math.log1p(-mean)
+    entropy = -(1.0 - mean) * log1p(-mean)
     if mean > TINY:
-        entropy -= mean * math.log(mean)
-    return min(mean + math.sqrt(0.5 * budget), -math.expm1(-(budget + entropy) / (1.0 - mean)))
+        entropy -= mean * log(mean)
+    return min(mean + math.sqrt(0.5 * budget), -expm1(-(budget + entropy) / (1.0 - mean)))
 
 
 @routine

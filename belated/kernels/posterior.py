@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from belated.kernels.compile import routine
+from belated.kernels.elementary import erf, erfc, exp, expm1, log, log1p
 from belated.kernels.sampling import normals, pair
 
 ROOT_2 = 1.4142135623730951
@@ -62,7 +63,7 @@ def propose(draw, index, mean, lower, point):
             centre -= lower[j, i] * (point[j] - mean[j]) / lower[i, i]
         low = -centre * lower[i, i]
         high = (room - centre) * lower[i, i]
-        weight += log_mass(low, high) - math.log(math.erf(0.5 * lower[i, i] / ROOT_2))
+        weight += log_mass(low, high) - log(erf(0.5 * lower[i, i] / ROOT_2))
         z, index = interval_normal(draw, index, low, high)
         point[i] = min(max(centre + z / lower[i, i], 0.0), room)
         room -= point[i]
@@ -87,14 +88,14 @@ def log_mass(low, high):
         return LEAST
     if (b - a) * max(1.0, abs(a), abs(b)) < 1e-4:
         middle = 0.5 * (a + b)
-        return math.log(b - a) - math.log(ROOT_2_PI) - 0.5 * middle * middle
+        return log(b - a) - log(ROOT_2_PI) - 0.5 * middle * middle
     if a <= 0.0:
-        return math.log(0.5 * (math.erf(b / ROOT_2) - math.erf(a / ROOT_2)))
+        return log(0.5 * (erf(b / ROOT_2) - erf(a / ROOT_2)))
     if a < 20.0:
-        return math.log(0.5 * (math.erfc(a / ROOT_2) - math.erfc(b / ROOT_2)))
+        return log(0.5 * (erfc(a / ROOT_2) - erfc(b / ROOT_2)))
     near = 1.0 / (a * a)
-    beyond = 1.0 - math.exp(-0.5 * (b - a) * (b + a))
-    return -0.5 * a * a - math.log(a * ROOT_2_PI) + math.log(beyond * (1.0 - near * (1.0 - 3.0 * near)))
+    beyond = 1.0 - exp(-0.5 * (b - a) * (b + a))
+    return -0.5 * a * a - log(a * ROOT_2_PI) + log(beyond * (1.0 - near * (1.0 - 3.0 * near)))
 
 
 @routine
@@ -118,18 +119,18 @@ def interval_normal(draw, index, low, high):
                 u, v = pair(draw, index)
                 index += 1
                 z = low + (high - low) * u
-                if v < math.exp(-0.5 * z * z):
+                if v < exp(-0.5 * z * z):
                     return z, index
         return 0.0, index
     sign = 1.0 if low > 0.0 else -1.0
     a = low if low > 0.0 else -high
     width = max(high - low, 0.0)
     rate = 0.5 * (a + math.sqrt(a * a + 4.0))
-    mass = -math.expm1(-rate * width)
+    mass = -expm1(-rate * width)
     for _ in range(TRIES):
         u, v = pair(draw, index)
         index += 1
-        z = a + min(-math.log1p(-u * mass) / rate, width)
-        if v < math.exp(-0.5 * (z - rate) * (z - rate)):
+        z = a + min(-log1p(-u * mass) / rate, width)
+        if v < exp(-0.5 * (z - rate) * (z - rate)):
             return sign * z, index
     return sign * a, index

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import exp, log, log1p, sin_cos_turns
 from belated.kernels.random import BITS_5, BITS_6, SPACING, block, uniform
 
 TRIES = 1000
@@ -50,8 +51,9 @@ def word(draw, index):
 def normals(draw, index):
     """Two independent standard normal numbers from one block (Box and Muller)."""
     u, v = pair(draw, index)
-    radius = math.sqrt(-2.0 * math.log(1.0 - u))
-    return radius * math.cos(6.283185307179586 * v), radius * math.sin(6.283185307179586 * v)
+    radius = math.sqrt(-2.0 * log(1.0 - u))
+    sine, cosine = sin_cos_turns(v)
+    return radius * cosine, radius * sine
 
 
 @routine
@@ -71,7 +73,7 @@ def large_gamma(draw, index, shape):
             v = v * v * v
             u = 1.0 - u
             square = z * z
-            if u < 1.0 - 0.0331 * square * square or math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
+            if u < 1.0 - 0.0331 * square * square or log(u) < 0.5 * square + d * (1.0 - v + log(v)):
                 return d * v, 1.0 - spare, index
     return shape, 0.5, index
 
@@ -81,7 +83,7 @@ def gamma(draw, index, shape):
     """A Gamma(shape) number with scale 1, for any shape > 0; below 1 as Gamma(shape + 1) * U^(1 / shape)."""
     value, spare, index = large_gamma(draw, index, shape if shape >= 1.0 else shape + 1.0)
     if shape < 1.0:
-        value *= math.pow(spare, 1.0 / shape)
+        value *= exp(log(spare) / shape)
     return value, index
 
 
@@ -97,11 +99,11 @@ def beta(draw, index, a, b):
         boost_x = boost_y
         shape = a if part == 0 else b
         y, spare, index = large_gamma(draw, index, shape if shape >= 1.0 else shape + 1.0)
-        boost_y = 0.0 if shape >= 1.0 else max(math.log(spare) / shape, -1e300)
+        boost_y = 0.0 if shape >= 1.0 else max(log(spare) / shape, -1e300)
     if a < 1.0 or b < 1.0:
         larger = max(boost_x, boost_y)
-        x *= math.exp(boost_x - larger)
-        y *= math.exp(boost_y - larger)
+        x *= exp(boost_x - larger)
+        y *= exp(boost_y - larger)
     return x / (x + y), index
 
 
@@ -119,13 +121,14 @@ def truncated_normal(draw, index, mu, sigma):
             power = (u - mu) / sigma
             power *= 0.5 * power
             # exp(-x) >= 1 - x: the first test mostly saves the second.
-            if v < 1.0 - power or v < math.exp(-power):
+            if v < 1.0 - power or v < exp(-power):
                 return u, index
         else:
-            radius = sigma * math.sqrt(-2.0 * math.log(1.0 - u))
-            value = mu + radius * math.cos(6.283185307179586 * v)
+            radius = sigma * math.sqrt(-2.0 * log(1.0 - u))
+            sine, cosine = sin_cos_turns(v)
+            value = mu + radius * cosine
             if not 0.0 <= value <= 1.0:
-                value = mu + radius * math.sin(6.283185307179586 * v)
+                value = mu + radius * sine
             if 0.0 <= value <= 1.0:
                 return value, index
     return mu, index
@@ -136,7 +139,7 @@ def geometric(draw, index, log_q):
     """Failures before the first success: P(X >= k) = q^k on {0, 1, ...}, given log q (-inf gives 0)."""
     if log_q >= 0.0:
         return CAP, index + 1
-    return int(min(math.log(1.0 - uniform(draw, 2 * index)) / log_q, LARGEST)), index + 1
+    return int(min(log(1.0 - uniform(draw, 2 * index)) / log_q, LARGEST)), index + 1
 
 
 @routine
@@ -147,7 +150,7 @@ def poisson(draw, index, mean):
     """
     if mean < 10.0:
         u = uniform(draw, 2 * index)
-        mass = math.exp(-mean)
+        mass = exp(-mean)
         below = mass
         k = 0
         while u >= below and mass > 1e-18:
@@ -170,7 +173,7 @@ def poisson(draw, index, mean):
             if edge >= 0.07 and v <= inside:
                 return k, index
             if k >= 0 and (edge >= 0.013 or v <= edge):
-                height = math.log(v * inverse_alpha / (a / (edge * edge) + b))
+                height = log(v * inverse_alpha / (a / (edge * edge) + b))
                 if height <= log_poisson(k, mean):
                     return k, index
     return int(mean), index
@@ -182,14 +185,14 @@ def log_poisson(k, mean):
     if k == 0:
         return -mean
     at = float(k)
-    return -at * excess(mean / at, (mean - at) / at) - 0.5 * math.log(6.283185307179586 * at) - stirling(at)
+    return -at * excess(mean / at, (mean - at) / at) - 0.5 * log(6.283185307179586 * at) - stirling(at)
 
 
 @routine
 def excess(ratio, u):
     """u - log(1 + u) with ratio = 1 + u > 0: never negative, and accurate near 0."""
     if abs(u) > 0.3:
-        return u - math.log(max(ratio, 5e-324))
+        return u - log(max(ratio, 5e-324))
     r = u / (2.0 + u)
     square = r * r
     series = 0.0
@@ -203,7 +206,7 @@ def stirling(z):
     """log Gamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2) for z > 0."""
     total = 0.0
     while z < 10.0:
-        total += (z + 0.5) * math.log1p(1.0 / z) - 1.0
+        total += (z + 0.5) * log1p(1.0 / z) - 1.0
         z += 1.0
     w = 1.0 / (z * z)
     series = 1.0 / 1188.0 - w * (691.0 / 360360.0 - w / 156.0)
@@ -229,7 +232,7 @@ def beta_tail(x, a, b):
     apart = b * x - a * (1.0 - x)
     power = a * excess(x * (whole / a), apart / a) + b * excess((1.0 - x) * (whole / b), -apart / b)
     correction = stirling(whole) - stirling(a) - stirling(b)
-    front = math.sqrt(a / whole * b / 6.283185307179586) * math.exp(correction - power)
+    front = math.sqrt(a / whole * b / 6.283185307179586) * exp(correction - power)
     if x > (a + 1.0) / (whole + 2.0):
         return front / beta_fraction(1.0 - x, b, a, apart)
     return max(1.0 - front / beta_fraction(x, a, b, -apart), SPACING)

@@ -11,6 +11,7 @@ import numpy as np
 from belated import require
 from belated.geometry import Structure
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import log
 from belated.kernels.ties import MARGIN
 from belated.learners import patterns
 from belated.learners.for_game import ForGame
@@ -78,7 +79,7 @@ class CBP(ForGame):
         action = unobserved(state)
         if action < 0:
             t = float(max(state.predictions - 1, 1))
-            log_t = math.log(t)
+            log_t = log(t)
             width, level = math.sqrt(params.alpha * log_t), params.alpha * t * t * log_t
             action = decide(params, state.lean, state.spread, width, state.seen, params.square, level)
             if action == NEEDED:

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import routine
+from belated.kernels.elementary import log
 from belated.kernels.sampling import TINY
 from belated.learners import patterns
 from belated.learners.cbp import decide, observers, unobserved
@@ -106,7 +107,7 @@ class CBPside(ForGame):
         action = unobserved(state)
         if action < 0:
             t = float(max(state.predictions - 1, 1))
-            level = params.alpha * t * t * math.log(t)
+            level = params.alpha * t * t * log(t)
             width = survey(params, state, context, t)
             action = decide(params, params.lean, params.spread, width, params.amount, params.weight, level)
             if action == NEEDED:
@@ -130,7 +131,7 @@ def survey(params, state, context, t):
     A pair's sign is declared where |d_ij| >= base + spread U, base being what the ridge may do. Here `lean` is what
     |d_ij| has above that base, with the sign of d_ij: `decide` and `gamble` then compare as without a context.
     """
-    width = math.sqrt((len(context) + 4) * math.log(t))
+    width = math.sqrt((len(context) + 4) * log(t))
     for k in range(len(state.seen)):
         if params.square[k] > 0.0:
             for s in range(state.theta.shape[1]):

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import log
 from belated.kernels.ties import MARGIN, largest_index
 from belated.protocols import Learner
 
@@ -58,7 +59,7 @@ class ChernoffUCB(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        log_t = math.log(float(state.predictions))
+        log_t = log(float(state.predictions))
         root_t = math.sqrt(log_t)
         index = state.index
         for i in range(len(index)):
@@ -109,5 +110,5 @@ def take_ages(state):
 @kernel
 def at_its_age(state, i):
     """The index of action i, with t the predictions since it was replaced."""
-    log_age = math.log(float(state.predictions - state.since[i]))
+    log_age = log(float(state.predictions - state.since[i]))
     return state.mean[i] + math.sqrt(log_age) * state.root[i] + log_age * state.inverse[i]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.protocols import Learner
@@ -47,7 +48,7 @@ class DelayedHedge(Learner):
     def predict(params, state, context, draw):
         state.total += float(state.open)
         time = float(state.predictions) + 2.0 * state.total
-        rate = 2.0 * math.sqrt(math.log(float(len(state.loss))) / time)
+        rate = 2.0 * math.sqrt(log(float(len(state.loss))) / time)
         total = exponential_weights(state.loss, rate, state.weight)
         action = pick(state.weight, total, uniform(draw, 0))
         return action, state.weight[action] / total

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exp_minus, exponential_weights, pick
 from belated.protocols import Learner
@@ -44,7 +45,7 @@ class Exp3(Learner):
     @staticmethod
     def predict(params, state, context, draw):
         count = float(len(state.loss))
-        rate = math.sqrt(math.log(count) / (count * float(state.predictions)))
+        rate = math.sqrt(log(count) / (count * float(state.predictions)))
         total = exponential_weights(state.loss, rate, state.weight)
         action = pick(state.weight, total, uniform(draw, 0))
         return action, state.weight[action] / total
@@ -52,7 +53,7 @@ class Exp3(Learner):
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
         count = float(len(state.loss))
-        rate = math.sqrt(math.log(count) / (count * float(state.predictions)))
+        rate = math.sqrt(log(count) / (count * float(state.predictions)))
         least = math.inf
         for i in range(len(state.loss)):
             state.weight[i] = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from belated.kernels.elementary import log
 from belated.learners.exp3 import Exp3
 from belated.theory import bounds
 
@@ -30,7 +31,7 @@ class Exp3IX(Exp3):
     @staticmethod
     def update(params, state, context, action, probability, feedback):
         count = float(len(state.loss))
-        gamma = 0.5 * math.sqrt(math.log(count) / (count * float(state.answering)))
+        gamma = 0.5 * math.sqrt(log(count) / (count * float(state.answering)))
         state.loss[action] += (1.0 - feedback[0]) / (probability + gamma)
 
     def bound(self, n: float) -> float:

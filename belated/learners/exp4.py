@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.protocols import Learner
@@ -65,7 +66,7 @@ class Exp4(Learner):
     def predict(params, state, context, draw):
         actions = len(state.chance)
         experts = len(state.loss)
-        rate = math.sqrt(math.log(float(experts)) / (float(actions) * float(state.predictions)))
+        rate = math.sqrt(log(float(experts)) / (float(actions) * float(state.predictions)))
         total = exponential_weights(state.loss, rate, state.weight)
         for a in range(actions):
             state.chance[a] = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from belated.errors import InvalidArgument
+from belated.kernels.elementary import exp, log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
+from belated.learners.upgrade import keep
 from belated.protocols import Floats
 from belated.theory import bounds
 
@@ -41,6 +42,8 @@ class GlobalExp3(ForGame):
 
     weighs = True
     guarantee = "4 A n^(2/3) + A^3 (A in bounds.global_exp3) times the range of the losses, any adversary"
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,19 +79,20 @@ class GlobalExp3(ForGame):
         return np.dtype([("loss", "f8", (self.actions,)), ("weight", "f8", (self.actions,))])
 
     def params(self) -> dict[str, Any]:
+        constant = bounds.global_exp3_constant(self.actions, self.size)
         return {
             "estimator": np.nan_to_num(self.estimator),
             "compared": [int(not np.isnan(w).any()) for w in self.estimator],
             "size": self.size,
-            "constant": bounds.global_exp3_constant(self.actions, self.size),
+            "constant": float(f"{constant:.12g}"),  # the same on every machine
         }
 
     @staticmethod
     def predict(params, state, context, draw):
         count = float(len(state.loss))
         t = float(state.predictions)
-        mixed = min(1.0, params.constant * math.pow(t, -1.0 / 3.0))
-        rate = math.log(count) / (params.constant * math.pow(t, 2.0 / 3.0))
+        mixed = min(1.0, params.constant * exp(log(t) * (-1.0 / 3.0)))
+        rate = log(count) / (params.constant * exp(log(t) * (2.0 / 3.0)))
         total = exponential_weights(state.loss, min(rate, mixed / (params.size * count)), state.weight)
         for a in range(len(state.loss)):
             if params.compared[a] == 0:

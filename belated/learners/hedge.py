@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.protocols import Learner
@@ -43,7 +44,7 @@ class Hedge(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        rate = 2.0 * math.sqrt(math.log(float(len(state.loss))) / float(state.predictions))
+        rate = 2.0 * math.sqrt(log(float(len(state.loss))) / float(state.predictions))
         total = exponential_weights(state.loss, rate, state.weight)
         action = pick(state.weight, total, uniform(draw, 0))
         return action, state.weight[action] / total

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.elementary import log
 from belated.kernels.kl import kl, kl_upper
 from belated.kernels.ties import MARGIN, largest_among
+from belated.learners.upgrade import keep
 from belated.protocols import Floats, Learner
 from belated.theory import bounds
 
@@ -43,6 +45,8 @@ class KLUCB(Learner):
     guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
     can_grow = True
     reads_answering = False
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
     actions: int
     c: float = 3.0
 
@@ -60,8 +64,8 @@ class KLUCB(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        log_t = math.log(float(state.predictions))
-        level = log_t + params.c * math.log(max(log_t, 1.0))
+        log_t = log(float(state.predictions))
+        level = log_t + params.c * log(max(log_t, 1.0))
         mean = state.mean
         seen = state.seen
         predicted = state.predicted
@@ -96,8 +100,8 @@ class KLUCB(Learner):
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        log_t = math.log(float(state.predictions))
-        level = log_t + params.c * math.log(max(log_t, 1.0))
+        log_t = log(float(state.predictions))
+        level = log_t + params.c * log(max(log_t, 1.0))
         for i in allowed:
             seen = state.seen[i]
             state.index[i] = kl_upper(state.mean[i], level / seen, state.index[i]) if seen > 0 else math.inf

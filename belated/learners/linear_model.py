@@ -14,6 +14,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
+from belated.learners.upgrade import keep
 
 
 def check_sizes(actions: int, features: int) -> None:
@@ -34,6 +35,9 @@ def model(features: int, *models: int) -> list[Any]:
 
 def migrate(version: int, old: Any, state: Any) -> None:
     """Version 1 kept A^-1 itself. Where it has lost its sign, what is left of it is taken."""
+    if version > 1:
+        keep(version, old, state)
+        return
     for name in set(old.dtype.names) & set(state.dtype.names) - {"along"}:
         state[name] = old[name]
     for inverse, root in zip(old["inverse"], state["root"], strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.for_game import ForGame
@@ -117,7 +118,7 @@ class NeighborhoodWatch2(ForGame):
     def predict(params, state, context, draw):
         count = in_use(params)
         rounds, fresh = epoch(state.predictions)
-        mixed = min(1.0, math.sqrt(count * math.log(count * rounds) / rounds))
+        mixed = min(1.0, math.sqrt(count * log(count * rounds) / rounds))
         if fresh:
             clear(state.loss)
         watch(params, state, learning_rate(params, count, rounds))
@@ -146,7 +147,7 @@ def in_use(params):
 @kernel
 def learning_rate(params, count, rounds):
     """eta; 0 with a single action, which has nothing to learn."""
-    return math.sqrt(math.log(count * rounds) / (count * rounds)) / params.most if count > 1.0 else 0.0
+    return math.sqrt(log(count * rounds) / (count * rounds)) / params.most if count > 1.0 else 0.0
 
 
 @kernel

@@ -83,6 +83,17 @@ class PerContext(Learner):
         return self.learner.version
 
     @property
+    def migrate(self) -> Any:
+        return None if self.learner.migrate is None else self._migrate
+
+    def _migrate(self, version: int, old: Any, state: Any) -> None:
+        state["last"] = old["last"]
+        for known, copy in zip(old["copies"], state["copies"], strict=True):
+            for name in ("predictions", "answering"):
+                copy[name] = known[name]
+            self.learner.migrate(version, known, copy)
+
+    @property
     def tolerates_delay(self) -> bool:  # type: ignore[override]
         """Not if an update reads which prediction it answers: the copies' own numbers are not kept."""
         return self.learner.tolerates_delay and not self.learner.reads_answering

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import routine
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exp_minus
 from belated.learners.cbp import CBP, unobserved, widest
@@ -75,7 +76,7 @@ class RandCBP(RandomWidth, CBP):
         probability = 1.0
         if action < 0:
             t = float(max(state.predictions - 1, 1))
-            log_t = math.log(t)
+            log_t = log(t)
             level = params.alpha * t * t * log_t
             top = math.sqrt(params.alpha * log_t)
             action, probability = gamble(params, draw, state.lean, state.spread, top, state.seen, params.square, level)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from belated.kernels.elementary import log
 from belated.learners.cbp import unobserved
 from belated.learners.cbp_side import CBPside, survey
 from belated.learners.rand_cbp import RandomWidth, gamble
@@ -39,7 +39,7 @@ class RandCBPside(RandomWidth, CBPside):
         probability = 1.0
         if action < 0:
             t = float(max(state.predictions - 1, 1))
-            level = params.alpha * t * t * math.log(t)
+            level = params.alpha * t * t * log(t)
             top = survey(params, state, context, t)
             action, probability = gamble(
                 params, draw, params.lean, params.spread, top, params.amount, params.weight, level

@@ -9,6 +9,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.sampling import beta, beta_tail
+from belated.learners.upgrade import keep
 from belated.protocols import Learner
 
 
@@ -32,6 +33,8 @@ class ThompsonBernoulli(Learner):
     guarantee = "none with explicit constants"
     can_grow = True
     reads_answering = False
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
     actions: int
 
     def __post_init__(self) -> None:

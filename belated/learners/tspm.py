@@ -10,9 +10,11 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel, routine
+from belated.kernels.elementary import exp, log
 from belated.kernels.posterior import factor, propose
 from belated.kernels.sampling import TINY, pair
 from belated.learners.for_game import ForGame
+from belated.learners.upgrade import keep
 
 #: Proposals for one draw from the posterior are at most this over M^2 (1000 for three outcomes).
 EFFORT = 9000
@@ -51,6 +53,8 @@ class TSPM(ForGame):
     """
 
     guarantee = "none with explicit constants"
+    version = 2  # elementary functions of our own: the last bits differ
+    migrate = staticmethod(keep)
     prior: float = field(default=1e-3, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -153,12 +157,12 @@ def sample(params, state, draw, index):
         weight += log_likelihood(params, state, 0.5)
         u, v = pair(draw, index)
         index += 1
-        accepted = math.log(1.0 - u) < weight
+        accepted = log(1.0 - u) < weight
         # a weighted choice among all proposals so far, in case none is accepted
         if weight > top:
-            total *= math.exp(top - weight)
+            total *= exp(top - weight)
             top = weight
-        share = math.exp(weight - top)
+        share = exp(weight - top)
         total += share
         if accepted or v * total < share:
             for x in range(outcomes):
@@ -192,7 +196,7 @@ def move(params, state, draw, index):
     high = both
     u, v = pair(draw, index + 1)
     index += 2
-    level = log_posterior(params, state) + math.log(1.0 - u)
+    level = log_posterior(params, state) + log(1.0 - u)
     for _ in range(60):
         state.point[i] = low + (high - low) * v
         state.point[j] = max(both - state.point[i], 0.0)
@@ -235,5 +239,5 @@ def log_likelihood(params, state, part):
                 often = state.seen[k, s] / plays
                 total += part * plays * (often - chance) * (often - chance)
                 if often > 0.0:
-                    total -= plays * often * math.log(often / max(chance, TINY))
+                    total -= plays * often * log(often / max(chance, TINY))
     return min(total, 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import log
 from belated.kernels.ties import MARGIN
 from belated.protocols import Floats, Learner
 from belated.theory import bounds
@@ -104,7 +105,7 @@ def width_now(state):
         x = 0.0
         state.since = t
         state.per = 1.0 / t
-        state.width = math.sqrt(2.0 * math.log(t))
+        state.width = math.sqrt(2.0 * log(t))
         if state.width > 0.0:
             slope = 1.0 / state.width
             bend = -(1.0 + slope * slope) / state.width

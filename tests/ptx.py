@@ -1,0 +1,74 @@
+"""Kernels compiled for a GPU, on a machine that has none: PTX, the assembly that a driver takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from cuda.pathfinder import find_bitcode_lib
+from numba import typeof, types
+from numba.cuda import dispatcher
+from numba.cuda.compiler import compile_cuda
+from numba.cuda.cudadrv import nvvm
+
+import belated as bl
+from belated.engine import loop, mailbox
+from belated.kernels import states
+
+#: A Hopper GPU; nothing here depends on it.
+CAPABILITY = (9, 0)
+#: Products are not fused with sums: without this a GPU gives other bits.
+OPTIONS = {"arch": "compute_90", "opt": 3, "fma": False}
+WORD = types.uint64
+#: What may give other bits than a CPU: fused or approximate arithmetic, and anything of single precision.
+STRANGE = re.compile(
+    r"\bfma\.\S+|\b(?:add|sub|mul|div|sqrt|rcp)\.(?!rn\.f64)(?:\w+\.)*f\d\d|\b\w+\.approx\.\S+|\b\w+\.f32"
+)
+
+
+def ptx(function: Any, *arguments: Any) -> str:
+    """The assembly of a function for such arguments (values, or Numba's types)."""
+    signature = tuple(a if isinstance(a, types.Type) else typeof(a) for a in arguments)
+    known = dispatcher.get_current_device
+    # Numba asks the device what it is when one function calls another.
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=CAPABILITY)
+    try:
+        made = compile_cuda(function, types.void, signature, cc=CAPABILITY)
+    finally:
+        dispatcher.get_current_device = known
+    unit = nvvm.CompilationUnit(OPTIONS)
+    for module in made.library.llvm_strs:
+        unit.add_module(nvvm.llvm_replace(module).encode())
+    unit.verify()
+    unit.lazy_add_module(Path(find_bitcode_lib("device")).read_bytes())
+    return str(unit.compile().decode().strip("\0"))
+
+
+def strange(text: str) -> set[str]:
+    """The instructions that may give other bits, and what is left to be linked."""
+    return set(STRANGE.findall(text)) | set(re.findall(r"\.extern \.func.*", text))
+
+
+def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
+    """The assembly of all kernels of a forecaster over a learner, called as the loop calls them."""
+    begin, choose, deliver, release, replace = forecaster.kernels(*states.kernels(learner), learner.values)
+
+    def step(desks, params, blank, pool, marks, slab, contexts, k0, k1, tally, entry, replaced):
+        desk = desks[0]
+        context = contexts[entry]
+        begin(desk, marks)
+        action, probability = choose(desk, params[0], blank, pool, marks, slab, context, k0, k1, tally)
+        desk.action = action
+        desk.probability = probability
+        if not deliver(desk, params[0], pool, marks, slab, context, entry):
+            release(desk, marks, slab[entry].instance)
+        if replaced >= 0:
+            replace(desk, params[0], pool, replaced)
+
+    size = learner.actions if learner.feedback == "full" else 1
+    memory = (states.records(loop.DESK, 1), states.params(learner), states.blank(learner), states.blank(learner))
+    mail = (np.zeros(8, np.int64), mailbox.make_slab(2, size), np.zeros((2, learner.context_size)))
+    return ptx(step, *memory, *mail, WORD, WORD, states.records(loop.TALLY, learner.actions), 0, 0)
