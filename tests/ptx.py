@@ -16,6 +16,7 @@ from numba.cuda.cudadrv import nvvm
 
 import belated as bl
 from belated.engine import loop, mailbox
+from belated.forecasters.instance import parts_of
 from belated.kernels import states
 
 #: A Hopper GPU; nothing here depends on it.
@@ -54,21 +55,28 @@ def strange(text: str) -> set[str]:
 
 def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
     """The assembly of all kernels of a forecaster over a learner, called as the loop calls them."""
-    begin, choose, deliver, release, replace = forecaster.kernels(*states.kernels(learner), learner.values)
+    rule = forecaster(learner)
+    begin, choose, deliver, release, back, replace = rule.kernels(parts_of(learner))
 
-    def step(desks, params, blank, pool, marks, slab, contexts, k0, k1, tally, entry, replaced):
+    def step(desks, rules, params, blank, pool, marks, slab, contexts, k0, k1, tally, entry, replaced):
         desk = desks[0]
+        own = rules[0]
         context = contexts[entry]
-        begin(desk, marks)
-        action, probability = choose(desk, params[0], blank, pool, marks, slab, context, k0, k1, tally)
+        begin(desk, own, params[0], blank, pool, marks, context, k0, k1)
+        action, probability = choose(
+            desk, own, params[0], blank, pool, marks, slab, contexts, context, k0, k1, entry, tally
+        )
         desk.action = action
         desk.probability = probability
-        if not deliver(desk, params[0], pool, marks, slab, context, entry):
-            release(desk, marks, slab[entry].instance)
+        if not deliver(desk, own, params[0], pool, marks, slab, contexts, context, entry):
+            release(desk, own, params[0], pool, marks, slab, contexts, context, entry, replaced)
         if replaced >= 0:
+            back(desk, marks)
             replace(desk, params[0], pool, replaced)
 
-    size = learner.actions if learner.feedback == "full" else 1
-    memory = (states.records(loop.DESK, 1), states.params(learner), states.blank(learner), states.blank(learner))
-    mail = (np.zeros(8, np.int64), mailbox.make_slab(2, size), np.zeros((2, learner.context_size)))
-    return ptx(step, *memory, *mail, WORD, WORD, states.records(loop.TALLY, learner.actions), 0, 0)
+    memory = (states.records(loop.DESK, 1), states.as_record(rule.params()), states.params(learner))
+    pool = states.records(states.state_dtype(learner), 2)
+    slab = mailbox.make_slab(2, learner.feedback_size, learner.memo)
+    mail = (np.zeros(8, np.int64), slab, np.zeros((2, learner.context_size)))
+    tally = states.records(loop.TALLY, learner.actions)
+    return ptx(step, *memory, states.blank(learner), pool, *mail, WORD, WORD, tally, 0, 0)

@@ -8,6 +8,7 @@ state: bytes of another version or layout are refused by name, not misread.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import json
@@ -18,7 +19,7 @@ import numpy as np
 
 from belated.errors import InvalidState
 from belated.forecasters.room import Letter
-from belated.kernels.states import state_dtype
+from belated.kernels.states import blank, state_dtype
 from belated.protocols import Learner
 
 if TYPE_CHECKING:
@@ -192,20 +193,44 @@ def read_header(data: Any) -> tuple[dict[str, Any], bytes]:
 
 
 def unpack(header: dict[str, Any], body: bytes, learner: Learner) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays, once version and layout agree with the learner as it is now."""
+    """The arrays, once version and layout agree with the learner as it is now, or its `migrate` makes them agree."""
     name = type(learner).__name__
-    if header["version"] != learner.version:
+    layout = header["layout"]
+    older = header["version"] != learner.version
+    if older and (learner.migrate is None or header["version"] > learner.version):
         raise InvalidState(f"saved by {name} version {header['version']}, this is version {learner.version}")
-    if header["layout"] != layout_text(learner):
-        raise InvalidState(f"the state of {name} was saved as {header['layout']}, here it is {layout_text(learner)}")
+    if not older and layout != layout_text(learner):
+        raise InvalidState(f"the state of {name} was saved as {layout}, here it is {layout_text(learner)}")
     arrays = {}
     at = 0
     for key, (code, shape) in header["arrays"].items():
-        dtype = state_dtype(learner) if key == "states" else np.dtype(code)
+        dtype = np.dtype(code)
+        if key == "states":
+            dtype = dtype_of(layout, dtype.itemsize) if older else state_dtype(learner)
         size = dtype.itemsize * int(np.prod(shape))
         arrays[key] = np.frombuffer(body[at : at + size], dtype).reshape(shape)
         at += size
+    if older:
+        states = [migrated(learner, header["version"], old) for old in arrays["states"]]
+        arrays["states"] = np.concatenate([empty_states(learner), *states])
     return arrays if "open_tickets" in arrays else _from_first(header, arrays, learner)
+
+
+def migrated(learner: Learner, version: int, old: Any) -> Any:
+    """A state of an earlier version as one of the learner's own: an array of one record."""
+    fresh = blank(learner)
+    for name in ("predictions", "answering", "open", "memo"):
+        if name in (old.dtype.names or ()) and name in (fresh.dtype.names or ()):
+            fresh[name] = old[name]
+    learner.migrate(version, old, fresh[0])
+    return np.asarray(fresh)
+
+
+def dtype_of(layout: str, size: int) -> np.dtype[Any]:
+    """The record that a layout text describes."""
+    names, formats, offsets = zip(*json.loads(layout), strict=True)
+    kinds = [ast.literal_eval(text) if text[0] in "([{" else text for text in formats]
+    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": size})
 
 
 def _from_first(header: dict[str, Any], old: dict[str, Any], learner: Learner) -> dict[str, Any]:

@@ -7,7 +7,6 @@ before a checkpoint older than `retention_seconds` are deleted, with the context
 
 from __future__ import annotations
 
-import ast
 import json
 from collections import deque
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from belated.forecasters.room import Letter
-from belated.kernels import states
+from belated.forecasters.saving import dtype_of, migrated
 from belated.ledger.experiment import Experiment
 from belated.ledger.fold import Folder
 from belated.ledger.player import read_queued
@@ -102,23 +101,11 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     learner, now, queue = experiment.learner, session.now(), queue_bytes(experiment, session)
     changed: list[State] = []
     for state in list(session.all_states(experiment.id)):
-        old = np.frombuffer(state.data, _dtype(layout, len(state.data)))
-        fresh = states.blank(learner)
-        for name in ("predictions", "answering", "open", "memo"):
-            if name in (old.dtype.names or ()) and name in (fresh.dtype.names or ()):
-                fresh[name] = old[name]
-        learner.migrate(version, old[0], fresh[0])
-        state.data = fresh.tobytes()
+        old = np.frombuffer(state.data, dtype_of(layout, len(state.data)))
+        state.data = migrated(learner, version, old[0]).tobytes()
         changed.append(state)
     session.put_states(experiment.id, changed)
     session.add_checkpoints(Checkpoint(experiment.id, state, queue, True, now) for state in changed)
     moved = replace(experiment, stored=None)
     session.change_experiment(moved.row())
     return moved
-
-
-def _dtype(layout: str, size: int) -> np.dtype[Any]:
-    """The record that a layout text describes."""
-    names, formats, offsets = zip(*json.loads(layout), strict=True)
-    kinds = [ast.literal_eval(text) if text[0] in "([{" else text for text in formats]
-    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": size})

@@ -33,7 +33,14 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
     "replaced": {"forecaster": "bold(thompsonbernoulli)", "retention_seconds": 60.0},
     "full": {"forecaster": "bold(hedge)"},
     "archived": {"forecaster": "direct(klucb)"},
+    # Since schema 3.
+    "values": {"forecaster": "bold(percontext(exp3, contexts=2), pools=value)"},
+    "paced": {"forecaster": "paced(hedge)"},
+    "second": {"forecaster": "sdb(ucb1, prior=[[0, 1.0], [2, 0.0]])"},
+    "counts": {"forecaster": "direct(delayedhedge)"},
 }
+#: Those that learn from the rewards of all actions.
+FULL = ("full", "paced", "counts")
 #: What of the statistics must stay.
 KEPT = ("decisions", "feedback", "outstanding", "peak", "instances", "late", "expired", "cancelled", "conflicts")
 KEPT += ("duplicates", "unknown", "pulls", "queues", "replacements", "dropped")
@@ -41,7 +48,8 @@ KEPT += ("duplicates", "unknown", "pulls", "queues", "replacements", "dropped")
 
 def context(name: str, number: int) -> list[float] | None:
     """The context of a decision, where there is one."""
-    return {"queues": [float(number % 2)], "line": [number / 10, 1.0]}.get(name)
+    value = [float(number % 2)]
+    return {"queues": value, "values": value, "line": [number / 10, 1.0]}.get(name)
 
 
 def play(ledger: Ledger, name: str, **more: Any) -> None:
@@ -52,7 +60,7 @@ def play(ledger: Ledger, name: str, **more: Any) -> None:
     (decided,) = ledger.serve([Decide(made, contexts, None, "a key", b"its digest")])
     time.sleep(0.005)
     tickets = [bytes.fromhex(each.ticket) for each in decided]
-    values = [[0.25, 0.5, 1.0] if name == "full" else number % 5 / 4 for number in range(12)]
+    values = [[0.25, 0.5, 1.0] if name in FULL else number % 5 / 4 for number in range(12)]
     ledger.serve([Feedback(made, [(tickets[i], values[i]) for i in (3, 1, 2, 5, 5, 6, 7, 8)])])
     ledger.serve([Feedback(made, [(tickets[3], values[4]), (b"none of our own.", values[0])])])
     if name == "replaced":
