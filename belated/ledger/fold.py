@@ -49,6 +49,7 @@ class Fold:
         self.kinds: dict[str, int] = {}
         self.outstanding = 0
         self.peak = 0
+        self.total: int | None = 0  # the sum of G_t; None where earlier versions did not count it
         self.instances = 1
         self.pulls: list[int] = []
         self.before: list[int] = []  # pulls of actions that had the number earlier
@@ -62,7 +63,7 @@ class Fold:
         self.series: list[list[float]] = []
         self.spacing = 1.0
         if data is not None:
-            self.__dict__.update(data)
+            self.__dict__.update({"total": None} | data)
         self._have(actions)
 
     def _have(self, actions: int) -> None:
@@ -87,6 +88,7 @@ class Fold:
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if kind == "decide":
             self.peak = max(self.peak, self.outstanding)
+            self.total = None if self.total is None else self.total + self.outstanding
             self.outstanding += 1
             self.instances += event.instance > 0 and event.seq == 1  # numbers may have gaps
             self.pulls[action] += 1
@@ -227,7 +229,8 @@ class Fold:
             said.append("delays go with rewards")
         if "action" in experiment.forecaster.excludes and advice.by_action(waits):
             said.append("delays go with actions")
-        return Met(counts["decisions"], self.peak, tuple(self.peaks), means, " and ".join(said) or None)
+        lost_words = " and ".join(said) or None
+        return Met(counts["decisions"], self.peak, tuple(self.peaks), means, lost_words, self.total)
 
     def _action(self, experiment: Experiment, action: int) -> dict[str, Any]:
         count, total, squares = self.rewards[action]
