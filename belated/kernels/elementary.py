@@ -95,7 +95,7 @@ INVERSE, LOG, LOG_LOW = _tables()
 
 @kernel
 def log_parts(bits, k):
-    """The parts of k ln 2 + log(x), from the bits of a normal x > 0: what log(1 + r) is added to, r, and a rest."""
+    """The parts of k ln 2 + log(x), given the bits of a normal x > 0: what log(1 + r) is added to, r, and a rest."""
     above = bits - LEAST_BITS
     up = above >> 52
     place = above >> 45 & 127
