@@ -19,8 +19,7 @@ PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.
 	a_full_table_is_emptied more_pairs_than_a_word_holds)
 
 # What another Python could break: every module's import and examples, both forms, saving, the ledger on a file.
-SHORT := belated $(addprefix tests/test_,kernels.py compile.py forecasters.py plain.py play.py saving.py fingerprints.py \
-	sqlite.py ledger.py)
+SHORT := belated $(addprefix tests/test_,kernels.py compile.py forecasters.py play.py saving.py sqlite.py ledger.py)
 
 .PHONY: run test test-short coverage bench serve soak lint clean services
 
