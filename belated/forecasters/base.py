@@ -97,7 +97,7 @@ class Forecaster(ABC):
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
-        self.check(room.seats[0].learner)
+        self.check(room.spec or room.seats[0].learner)
         room.begin()
 
     # --- what people call ---
@@ -236,7 +236,10 @@ class Forecaster(ABC):
         """Give the notes their first values where zeros will not do: `notes["field"] = ...`."""
 
     def check(self, learner: Any) -> None:  # noqa: B027
-        """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter."""
+        """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter.
+
+        `learner` is the spec, or the first plain learner that was made.
+        """
 
     def params(self) -> dict[str, Any]:
         """What its kernels read as `rule.name`: numbers and arrays by name."""

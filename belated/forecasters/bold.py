@@ -121,12 +121,12 @@ class BOLD(Forecaster):
 
     def kernels(self, parts: Parts) -> Kernels:
         ask, tell, lost = parts.ask, parts.tell, parts.lost
-        pools = parts.values if self.by_value else 1
+        by_value, pools = self.by_value, parts.values
 
         def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
             for i in range(len(marks)):
                 marks[i] = 0
-            if pools > 1:
+            if by_value:
                 desk.instances = 0
             else:
                 give_back(desk, marks, 0)
@@ -157,7 +157,7 @@ class BOLD(Forecaster):
             state = pool[letter.instance]
             number = state.predictions
             tell(params, state, context, number, letter.action, letter.probability, letter.feedback)
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, value_of(context, pools), letter.instance)
             else:
                 give_back(desk, marks, letter.instance)
@@ -167,21 +167,21 @@ class BOLD(Forecaster):
             letter = slab[entry]
             state = pool[letter.instance]
             lost(params, state, context, state.predictions, letter, action)
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, value_of(context, pools), letter.instance)
             else:
                 give_back(desk, marks, letter.instance)
             return False
 
         def back(desk, marks):
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, desk.value, desk.instance)
             else:
                 give_back(desk, marks, desk.instance)
 
         return Kernels(
             kernel(begin),
-            kernel(choose_by_value if pools > 1 else choose),
+            kernel(choose_by_value if by_value else choose),
             kernel(deliver),
             kernel(release),
             kernel(back),
