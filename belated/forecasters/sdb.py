@@ -126,8 +126,8 @@ class SDB(QPMD):
     def identities(self, counts: Counts) -> dict[str, Any]:
         rows, steps = counts.cells, counts.summary["steps"]
         known = self._known()  # P_i
-        # T_i - T'_i = S_i - P_i + what was lost - [i is asked for], where S_i is what waits or is out, P_i at first. What
-        # is asked for is played or out, so S_i >= 1 then; a play of it makes S_i at most G* + 1, any other at most G*.
+        # T_i - T'_i = S_i - P_i + what was lost - [i is asked for], where S_i is what waits or is out, P_i at first.
+        # What is asked for is played or out, so S_i >= 1 then; a play of it makes S_i at most G* + 1, any other G*.
         ahead = rows["pulls"] - rows["base"]
         most = np.maximum(counts.summary["peak"].reshape(-1, *[1] * (ahead.ndim - 1)) - known, 0)
         within = (ahead >= -known) & (ahead <= most + rows["cancelled"])
