@@ -17,7 +17,7 @@ from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import saving
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
-from belated.protocols import Decision, Learner, PlainLearner
+from belated.protocols import Decision, Learner
 
 if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
@@ -77,6 +77,9 @@ class Forecaster(ABC):
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.
     wants: ClassVar[str] = ""
+    #: Its bound, and what it keeps, as the pages of a service show them; empty: nothing is shown.
+    formula: ClassVar[str] = ""
+    about: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -394,6 +397,3 @@ def _limits(learner: Learner) -> str:
 def _name_of(factory: Any) -> str:
     name = getattr(factory, "__name__", type(factory).__name__)
     return "a plain learner" if name == "<lambda>" else str(name)
-
-
-__all__ = ["Decision", "Forecaster", "PlainLearner"]

@@ -50,6 +50,11 @@ class BOLD(Forecaster):
         "BOLD's theorem wants delays that depend neither on the action nor on the outcome: look at the typical delay "
         "of each action."
     )
+    formula = "regret ≤ (G* + 1) · f(n / (G* + 1)), where f(n) is the learner's bound without delay"
+    about = (
+        "BOLD gives each open decision a learner of its own. There are as many as were ever needed at once: the peak "
+        "and one more, with a pool for each context that of each."
+    )
 
     @property
     def seats(self) -> int:  # type: ignore[override]

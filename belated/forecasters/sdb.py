@@ -52,6 +52,11 @@ class SDB(QPMD):
         "SDB's theorem allows delays that depend on the action, but not on rewards that are not in yet, and whether "
         "they do cannot be known while feedback is out."
     )
+    formula = "regret ≤ f(n) + Σ gap · (G* + 1), where f(n) is the learner's bound without delay"
+    about = (
+        "SDB keeps feedback in a queue for each action until its first learner asks for that action. Its second "
+        "learner is told at once, and plays as long as the first can follow."
+    )
 
     def __post_init__(self) -> None:
         pairs = [_pair(place, each) for place, each in enumerate(require.sequence("prior", self.prior, least=0))]

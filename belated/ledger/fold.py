@@ -144,6 +144,7 @@ class Fold:
         waits = self._waits()
         return counts | {
             "plays": experiment.plays,
+            "rule": {name: getattr(experiment.forecaster, name) for name in ("grows", "formula", "about")},
             "dropped": self.kinds.get("stale", 0),
             "replacements": self.kinds.get("replace", 0),
             "additions": self.kinds.get("grow", 0),
