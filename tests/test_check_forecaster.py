@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -305,20 +302,6 @@ def test_the_example_keeps_the_contract_over_several_learners(monkeypatch: pytes
         for check in contract.FORECASTER_CHECKS:
             if check is not contract.compiled_is_python or learner in LEARNERS[:1]:
                 check(forecaster)
-
-
-def test_the_example_runs() -> None:
-    compiling = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE)],
-        cwd=ROOT,
-        env={**compiling, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("Batches(UCB1(actions=3)") == 4 and "size=1000" in done.stdout
 
 
 def test_size_matters_in_the_example() -> None:

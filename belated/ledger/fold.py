@@ -46,7 +46,7 @@ class Fold:
         self.kinds: dict[str, int] = {}
         self.outstanding = 0
         self.peak = 0
-        self.instances = 1
+        self.instances = self.seats = 1  # how many there are, and were at first
         self.pulls: list[int] = []
         self.before: list[int] = []  # pulls of actions that had the number earlier
         self.open: list[int] = []
@@ -85,7 +85,7 @@ class Fold:
         if kind == "decide":
             self.peak = max(self.peak, self.outstanding)
             self.outstanding += 1
-            self.instances += event.instance > 0 and event.seq == 1  # numbers may have gaps
+            self.instances += event.instance >= self.seats and event.seq == 1  # numbers may have gaps
             self.pulls[action] += 1
             self.peaks[action] = max(self.peaks[action], self.open[action])
             self.open[action] += 1
@@ -146,7 +146,7 @@ class Fold:
             "plays": experiment.plays,
             "rule": {name: getattr(experiment.forecaster, name) for name in ("grows", "formula", "about")},
             "dropped": self.kinds.get("stale", 0),
-            "replacements": self.kinds.get("replace", 0),
+            "replacements": len(experiment.retired),
             "additions": self.kinds.get("grow", 0),
             "pulls": self.pulls,
             "actions": [self._action(experiment, action) for action in range(len(experiment.actions))],
@@ -325,5 +325,5 @@ class Folder:
 
 def _empty(experiment: Experiment) -> Fold:
     made = Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
-    made.instances = max(1, experiment.forecaster.seats)
+    made.instances = made.seats = experiment.forecaster.seats
     return made
