@@ -1,4 +1,5 @@
-"""Pages made when the site is built: one for each learner, one for games and delay laws, one for the checks."""
+"""Pages made when the site is built: one for each learner, one for forecasters, one for games and delay laws, one for
+the checks."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from belated import catalog, checks
+from belated.errors import Unsupported
 
 FEEDBACK = {
     "bandit": "its own reward",
@@ -26,7 +28,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _pages() -> dict[str, str]:
-    pages = {"learners.md": _index(), "games.md": _worlds(), "checks.md": _checks()}
+    pages = {"learners.md": _index(), "forecasters.md": _forecasters(), "games.md": _worlds(), "checks.md": _checks()}
     for made in catalog.LEARNERS.values():
         pages[f"learners/{made.__name__.lower()}.md"] = _learner(made)
     return pages
@@ -51,9 +53,9 @@ def _index() -> str:
 
 def _learner(made: Any) -> str:
     example = made.example()
-    refused = [] if example.tolerates_delay else ["Direct (its update needs what it keeps for its last prediction)"]
-    if example.context_size and not example.values:
-        refused.append("QPM-D (it has no queue for each of endlessly many contexts)")
+    refused = [
+        f"{kind.__name__} ({reason})" for kind in catalog.FORECASTERS.values() if (reason := _refusal(kind, example))
+    ]
     lines = [
         f"# {made.__name__}",
         f"::: {_path(made)}",
@@ -67,9 +69,27 @@ def _learner(made: Any) -> str:
     return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]) + "\n"
 
 
+def _refusal(kind: Any, learner: Any) -> str:
+    """Why a forecaster does not play a learner; empty if it does."""
+    try:
+        kind(learner)
+    except Unsupported as error:
+        return str(error).partition(": ")[2] or str(error)
+    return ""
+
+
+def _forecasters() -> str:
+    rows = [
+        f"| [{made.__name__}](#{_path(made)}) | {_first(made).replace('|', chr(92) + '|')} | {made.guarantee} |"
+        for made in catalog.FORECASTERS.values()
+    ]
+    table = "\n".join(["| forecaster | what it does | bound |", "|---|---|---|", *rows])
+    parts = [f"::: {_path(made)}\n    options:\n      heading_level: 2" for made in catalog.FORECASTERS.values()]
+    return "\n\n".join(["# Forecasters", table, *parts]) + "\n"
+
+
 def _worlds() -> str:
-    parts = ["# Games and delays", "## Forecasters"]
-    parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in catalog.FORECASTERS.values()]
+    parts = ["# Games and delays"]
     for title, table in (("Games", catalog.GAMES), ("Delay laws", catalog.DELAYS)):
         parts.append(f"## {title}")
         parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in table.values()]

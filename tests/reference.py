@@ -2,8 +2,9 @@
 
 Only the uniform numbers come from the library. Everything else is written from the paper and from the rules:
 feedback of round s comes at the end of round s + delay, in order of s; ties go to the action predicted fewest times;
-BOLD takes the lowest free instance; QPM-D consumes feedback when the next prediction is made; feedback for an action
-that was replaced since its prediction is dropped.
+BOLD takes the lowest free instance; QPM-D consumes feedback when the next prediction is made; Paced tells one feedback
+before each prediction; SDB plays the second instance's action unless more of its feedback waits or is out than of the
+base's; feedback for an action that was replaced since its prediction is dropped.
 """
 
 import math
@@ -31,13 +32,28 @@ class Base:
         self.key = key
         self.instance = instance
         self.t = 0
+        self.whole = self  # what counts the predictions that are drawn by: see PerContext
+        self.open = 0  # predictions whose feedback is neither told nor lost
 
     def draw(self, i):
-        return float(uniform(learner_draw(*self.key, self.t, self.instance), i))
+        return float(uniform(learner_draw(*self.key, self.whole.t, self.instance), i))
 
-    def predict(self):
+    def predict(self, context=None):
         self.t += 1
-        return self.choose()
+        chosen = self.choose()
+        self.open += 1
+        return chosen
+
+    def tell(self, context, action, probability, feedback, number):
+        self.open -= 1
+        self.update(action, probability, feedback, number)
+
+    def lose(self, context):
+        self.open -= 1
+
+    def number(self, context):
+        """Which of its predictions the last one was."""
+        return self.t
 
     def update(self, action, probability, feedback, number):
         pass
@@ -191,6 +207,18 @@ class Hedge(Sampling):
             self.losses[i] += 1 - feedback[i]
 
 
+class DelayedHedge(Hedge):
+    """D_t: the sum of what was open at each of its predictions, this one included."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.sum_open = 0
+
+    def distribution(self):
+        self.sum_open += self.open
+        return self.softmin(2 * math.sqrt(math.log(self.actions) / (self.t + 2 * self.sum_open)))
+
+
 class TsallisINF(Sampling):
     def distribution(self):
         rate = 2 / math.sqrt(self.t)
@@ -216,9 +244,34 @@ class TsallisINF(Sampling):
 
 INDEX = (UCB1, ChernoffUCB, KLUCB, EpsilonGreedy)
 LEARNERS = {kind.__name__: kind for kind in (RoundRobin, *INDEX, Exp3, Exp3IX, Hedge, TsallisINF)}
+LATE = LEARNERS | {"DelayedHedge": DelayedHedge}
 
 
-# --- forecasters: predict() -> (ticket, action, probability); arrive(ticket, feedback); cancel(ticket) ---
+class PerContext:
+    """A copy for each value of the side information: each has its clock, and they draw by the count of all."""
+
+    def __init__(self, copies):
+        self.copies = copies
+        self.actions = copies[0].actions
+        self.t = 0
+        for copy in copies:
+            copy.whole = self
+
+    def predict(self, context):
+        self.t += 1
+        return self.copies[context].predict()
+
+    def tell(self, context, *told):
+        self.copies[context].tell(context, *told)
+
+    def lose(self, context):
+        self.copies[context].lose(context)
+
+    def number(self, context):
+        return self.copies[context].t
+
+
+# --- forecasters: predict(context) -> (ticket, action, probability); arrive(ticket, feedback); cancel(ticket) ---
 
 
 class Waiting:
@@ -235,13 +288,13 @@ class Waiting:
         self.stale = set()
         self.dropped = []
 
-    def predict(self):
+    def predict(self, context=None):
         self.peak = max(self.peak, len(self.open))
-        instance, action, probability = self.choose()
+        instance, action, probability = self.choose(context)
         self.tickets += 1
-        number = self.bases[instance].t
+        number = self.bases[instance].number(context)
         self.open[self.tickets] = SimpleNamespace(
-            instance=instance, action=action, probability=probability, number=number
+            instance=instance, action=action, probability=probability, number=number, context=context
         )
         self.used.append(instance)
         return self.tickets, action, probability
@@ -250,8 +303,13 @@ class Waiting:
         was = self.open.pop(ticket)
         if ticket in self.stale:
             self.dropped.append(was.action)
+            self.bases[was.instance].lose(was.context)
         else:
             self.learn(was, feedback)
+
+    def tell(self, was, feedback):
+        """The instance that predicted is told, with all that was known then."""
+        self.bases[was.instance].tell(was.context, was.action, was.probability, feedback, was.number)
 
     def replace(self, action):
         self.stale |= {ticket for ticket, was in self.open.items() if was.action == action}
@@ -259,84 +317,165 @@ class Waiting:
             base.replace(action)
 
     def cancel(self, ticket):
-        del self.open[ticket]
+        was = self.open.pop(ticket)
+        self.bases[was.instance].lose(was.context)
 
 
 class Direct(Waiting):
-    def choose(self):
-        return 0, *self.bases[0].predict()
+    def choose(self, context):
+        return 0, *self.bases[0].predict(context)
 
     def learn(self, was, feedback):
-        self.bases[0].update(was.action, was.probability, feedback, was.number)
+        self.tell(was, feedback)
 
 
 class BOLD(Waiting):
-    def choose(self):
+    def __init__(self, make, pools="one"):
+        super().__init__(make)
+        self.pools = pools
+        if pools == "value":
+            self.bases = []
+        self.pool_of = [None] * len(self.bases)  # whose each instance is, in the order in which they were made
+
+    def choose(self, context):
+        pool = context if self.pools == "value" else None
         busy = {was.instance for was in self.open.values()}
-        instance = 0
-        while instance in busy:
-            instance += 1
-        if instance == len(self.bases):
-            self.bases.append(self.make(instance))
-        return instance, *self.bases[instance].predict()
+        free = [i for i in range(len(self.bases)) if i not in busy and self.pool_of[i] == pool]
+        if not free:
+            free = [len(self.bases)]
+            self.bases.append(self.make(len(self.bases)))
+            self.pool_of.append(pool)
+        return free[0], *self.bases[free[0]].predict(context)
 
     def learn(self, was, feedback):
-        self.bases[was.instance].update(was.action, was.probability, feedback, was.number)
+        self.tell(was, feedback)
 
 
 class QPMD(Waiting):
+    """With side information all of it once for each value."""
+
     def __init__(self, make):
         super().__init__(make)
-        self.queues = {i: [] for i in range(self.actions)}
-        self.query = None
+        self.queues = {}  # (context, action): feedback
+        self.query = {}  # context: what the base asks for, and its probability
         self.steps = 0
         self.asked = [0] * self.actions
 
-    def ask(self):
-        self.query = self.bases[0].predict()
+    def ask(self, context):
+        self.query[context] = self.bases[0].predict(context)
         self.steps += 1
-        self.asked[self.query[0]] += 1
+        self.asked[self.query[context][0]] += 1
 
-    def choose(self):
-        if self.query is None:
-            self.ask()
-        while self.queues[self.query[0]]:
-            feedback = self.queues[self.query[0]].pop(0)
-            self.bases[0].update(*self.query, feedback, self.bases[0].t)
-            self.ask()
-        return 0, *self.query
+    def waiting(self, context, action):
+        return self.queues.setdefault((context, action), [])
+
+    def choose(self, context):
+        if context not in self.query:
+            self.ask(context)
+        while queue := self.waiting(context, self.query[context][0]):
+            self.bases[0].tell(context, *self.query[context], queue.pop(0), self.bases[0].number(context))
+            self.ask(context)
+        return 0, *self.query[context]
 
     def learn(self, was, feedback):
-        self.queues[was.action].append(feedback)
+        self.waiting(was.context, was.action).append(feedback)
+
+    def cancel(self, ticket):
+        del self.open[ticket]  # the base's query waits on
+
+
+class Paced(Waiting):
+    """One queue, first in, first out; before a prediction at most one of it is told."""
+
+    def __init__(self, make):
+        super().__init__(make)
+        self.queue = []
+
+    def choose(self, context):
+        if self.queue:
+            self.tell(*self.queue.pop(0))
+        return 0, *self.bases[0].predict(context)
+
+    def learn(self, was, feedback):
+        self.queue.append((was, feedback))
+
+
+class SDB(QPMD):
+    """Instance 0 behind the queues of QPM-D asks for I; instance 1, told on arrival, for J."""
+
+    def __init__(self, make, prior=()):
+        super().__init__(make)
+        self.bases.append(make(1))
+        for action, reward in prior:
+            self.waiting(None, action).append(reward)
+            self.bases[1].update(action, 1.0, reward, 0)
+
+    def supply(self, context, action):
+        out = sum((was.context, was.action) == (context, action) for was in self.open.values())
+        return len(self.waiting(context, action)) + out
+
+    def choose(self, context):
+        _, wanted, probability = super().choose(context)
+        action, other = self.bases[1].predict(context)
+        if action == wanted or self.supply(context, action) < self.supply(context, wanted):
+            return 1, action, other
+        return 1, wanted, probability
+
+    def learn(self, was, feedback):
+        super().learn(was, feedback)
+        self.tell(was, feedback)
+
+    def cancel(self, ticket):
+        Waiting.cancel(self, ticket)
 
 
 FORECASTERS = {kind.__name__: kind for kind in (Direct, BOLD, QPMD)}
+RULES = FORECASTERS | {kind.__name__: kind for kind in (Paced, SDB)}
 
 
 # --- the protocol ---
 
 
-def simulate(forecaster, learner, table, taus, *, seed=0, replication=0, expiry=NEVER, full=False, options=None):
+def simulate(
+    forecaster,
+    learner,
+    table,
+    taus,
+    *,
+    seed=0,
+    replication=0,
+    expiry=NEVER,
+    full=False,
+    options=None,
+    rule=None,
+    contexts=None,
+    values=1,
+):
     """Play all rows of a table of rewards; `taus` is a vector of delays, or rounds x actions.
 
-    `forecaster` and `learner` are names. Counts are taken by their definitions, each from scratch.
+    `forecaster` and `learner` are names, `options` and `rule` their parameters. `contexts` says which of so many values
+    of the side information comes in each round: then there is a learner for each. Counts are taken by their
+    definitions, each from scratch.
     """
     rounds, actions = np.shape(table)
     key = key_of(seed, replication)
 
-    def make(instance):
-        made = LEARNERS[learner](actions, key, instance)
+    def make_one(instance):
+        made = LATE[learner](actions, key, instance)
         vars(made).update(options or {})
         return made
 
-    player = FORECASTERS[forecaster](make)
+    def make(instance):
+        return make_one(instance) if contexts is None else PerContext([make_one(instance) for _ in range(values)])
+
+    player = RULES[forecaster](make, **(rule or {}))
     ends = {}  # round -> the round at whose end it is no longer outstanding
     answers = {}  # round -> whether feedback comes then
     arrivals = {}  # round -> what ends with it
     played, probabilities, regret = [], [], []
     totals, earned = [0.0] * actions, 0.0
     for t in range(1, rounds + 1):
-        ticket, action, probability = player.predict()
+        ticket, action, probability = player.predict(None if contexts is None else contexts[t - 1])
         assert ticket == t
         played.append(action)
         probabilities.append(probability)
@@ -359,6 +498,9 @@ def simulate(forecaster, learner, table, taus, *, seed=0, replication=0, expiry=
     def outstanding(t, of=range(actions)):
         return sum(ends[s] >= t and played[s - 1] in of for s in range(1, t))
 
+    def outstanding_of(t, value):
+        return sum(ends[s] >= t and contexts[s - 1] == value for s in range(1, t))
+
     def count(i, condition):
         return sum(condition(s) for s in range(1, rounds + 1) if played[s - 1] == i)
 
@@ -379,4 +521,12 @@ def simulate(forecaster, learner, table, taus, *, seed=0, replication=0, expiry=
         instances=len(player.bases),
         steps=getattr(player, "steps", 0),
         base_pulls=getattr(player, "asked", [0] * actions),
+        pools=[
+            SimpleNamespace(
+                rounds=list(contexts).count(value),
+                peak=max((outstanding_of(t, value) for t in every if contexts[t - 1] == value), default=0),
+                instances=list(getattr(player, "pool_of", ())).count(value),
+            )
+            for value in range(values if contexts is not None else 0)
+        ],
     )

@@ -53,8 +53,26 @@ KINDS: dict[str, tuple[Callable[[int], bl.Forecaster], int]] = {
     "direct(linucb(features=2))": (lambda seed: bl.Direct(bl.LinUCB(3, 2), seed=seed), 2),
     "qpmd(ucb1)": (lambda seed: bl.QPMD(bl.UCB1(3), seed=seed), 0),
     "qpmd(percontext(ucb1, contexts=2))": (lambda seed: bl.QPMD(bl.PerContext(bl.UCB1(3), 2), seed=seed), 1),
+    "paced(hedge)": (lambda seed: bl.Paced(bl.Hedge(3), seed=seed), 0),
+    "direct(delayedhedge)": (lambda seed: bl.Direct(bl.DelayedHedge(3), seed=seed), 0),
+    "sdb(ucb1)": (lambda seed: bl.SDB(bl.UCB1(3), seed=seed), 0),
+    "sdb(ucb1, prior=[[0, 1.0], [2, 0.5]])": (
+        lambda seed: bl.SDB(bl.UCB1(3), prior=[(0, 1.0), (2, 0.5)], seed=seed),
+        0,
+    ),
+    "bold(percontext(thompsonbernoulli, contexts=2), pools='value')": (
+        lambda seed: bl.BOLD(bl.PerContext(bl.ThompsonBernoulli(3), 2), pools="value", seed=seed),
+        1,
+    ),
 }
-REPLACEABLE = ("bold(thompsonbernoulli)", "direct(thompsonbernoulli)", "direct(linucb(features=2))")
+#: Those that are told the rewards of all actions.
+FULL = ("bold(hedge)", "paced(hedge)", "direct(delayedhedge)")
+REPLACEABLE = (
+    "bold(thompsonbernoulli)",
+    "direct(thompsonbernoulli)",
+    "direct(linucb(features=2))",
+    "bold(percontext(thompsonbernoulli, contexts=2), pools='value')",
+)
 GROWING = REPLACEABLE
 #: Actions that an experiment has at most: learners are compiled for each number.
 MOST = 4
@@ -106,7 +124,7 @@ class Model:
     def value(self, quarters: list[int]) -> Any:
         """A value as people send it."""
         made = [self.low + q / 4 * (self.high - self.low) for q in quarters]
-        return made if self.kind == "bold(hedge)" else made[0]
+        return made if self.kind in FULL else made[0]
 
     def _scaled(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -179,7 +197,7 @@ class Model:
         old = self.oracle
         self.oracle = old.over(old.learner.with_actions(len(self.names) + 1), seed=old.seed)  # type: ignore[union-attr]
         while self.oracle.instances < old.instances:
-            self.oracle._room.make(0)
+            self.oracle._room.make(old._room.seats[self.oracle.instances].pool)
         for number, (one, before) in enumerate(zip(self.oracle._instances, old._instances, strict=True)):
             one.grow_from(number, before.state.tobytes(), before.state.dtype)
         kept = ("pending", "stale", "issued", "peak", "dropped", "idle")
@@ -224,6 +242,7 @@ class Model:
     def statistics(self) -> dict[str, Any]:
         """What the ledger should say."""
         kinds = ("late", "expired", "cancelled", "conflicts", "duplicates", "unknown", "feedback", "replacements")
+        queues, waiting = self.oracle.queues(), self.oracle._room.queues
         return {kind: self.counts[kind] for kind in kinds} | {
             "decisions": len(self.held),
             "outstanding": self.oracle.outstanding,
@@ -231,7 +250,7 @@ class Model:
             "instances": self.oracle.instances,
             "dropped": self.oracle.dropped,
             "pulls": self.pulls,
-            "queues": self.oracle.queued if isinstance(self.oracle, bl.QPMD) else None,
+            "queues": [len(waiting.get(i, ())) for i in range(queues)] or None,
         }
 
 
@@ -361,7 +380,7 @@ class Machine(RuleBasedStateMachine):
     )
     def create(self, kind: str, expires: bool, learns: bool, seed: int, small: bool, wide: bool) -> None:
         low, high = (-1.0, 3.0) if wide else (0.0, 1.0)
-        default = high if expires and learns and kind != "bold(hedge)" else None
+        default = high if expires and learns and kind not in FULL else None
         limit, expiry = (4 if small else 10**6), (3600.0 if expires else None)
         model = Model(f"e{len(self.models)}", kind, KINDS[kind][0](seed), low, high, default, expiry, limit)
         new = experiment.make(

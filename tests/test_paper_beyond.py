@@ -71,6 +71,7 @@ def test_no_bound_is_given_where_no_theorem_applies(section):
     tickets = [row for row in frame if row["forecaster"].startswith("ticketqpmd")]
     assert tickets
     assert all(row["bound"] is None and row["verdict"] == "no bound" for row in tickets)
+    assert all("the probability of another prediction" in row["bound_reason"] for row in tickets)
     late = [row for row in frame if "peraction" in row["delays"] and row["forecaster"].startswith("bold")]
     assert late
     assert all(row["bound"] is None and "depend on the action" in row["bound_reason"] for row in late)

@@ -33,6 +33,28 @@ def test_compiled_equals_python_action_for_action(forecaster, law):
         assert (getattr(compiled, name) == getattr(plain, name)).all(), name
 
 
+@laws
+@pytest.mark.parametrize("learner", [bl.UCB1(5), bl.Exp3(5)], ids=str)
+def test_compiled_equals_python_for_each_context(learner, law):
+    game = bl.games.Grouped([GAME, bl.games.Bernoulli(MEANS[::-1]), GAME], [0.5, 0.3, 0.2])
+    settings = {"rounds": 300, "replications": 2, "seed": 3, "expiry": 40, "record": True}
+    forecaster = RandomBOLD(bl.PerContext(learner, 3))
+    compiled = bl.play(forecaster, game, law, engine="compiled", threads=1, **settings)
+    plain = bl.play(forecaster, game, law, engine="python", **settings)
+    lowest = bl.play(bl.BOLD(forecaster.learner), game, law, engine="compiled", threads=1, **settings)
+    assert (compiled.actions == plain.actions).all() and (compiled.instances == plain.instances).all()
+    for name, counts in compiled.groups.items():
+        assert (counts == plain.groups[name]).all(), name
+    for name, counts in compiled.pools.items():
+        assert (counts == plain.pools[name]).all(), name
+    assert isinstance(law, bl.delays.Constant) or (compiled.actions != lowest.actions).any()
+
+
+def test_random_bold_has_one_pool():
+    with pytest.raises(Unsupported, match="one pool"):
+        RandomBOLD(bl.PerContext(bl.UCB1(5), 2), pools="value")
+
+
 def test_compiled_equals_python_beyond_the_first_room_for_instances():
     forecaster, law = RandomBOLD(bl.UCB1(5)), bl.delays.Uniform(0, 900)
     settings = {"rounds": 1500, "seed": 3, "record": True}

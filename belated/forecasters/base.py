@@ -17,7 +17,7 @@ from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import saving
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
-from belated.protocols import Decision, Learner, PlainLearner
+from belated.protocols import Decision, Learner
 
 if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
@@ -81,6 +81,9 @@ class Forecaster(ABC):
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.
     wants: ClassVar[str] = ""
+    #: Its bound, and what it keeps, as the pages of a service show them; empty: nothing is shown.
+    formula: ClassVar[str] = ""
+    about: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -118,7 +121,7 @@ class Forecaster(ABC):
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
-        self.check(room.seats[0].learner)
+        self.check(room.spec or room.seats[0].learner)
         room.begin()
 
     # --- what people call ---
@@ -261,7 +264,10 @@ class Forecaster(ABC):
         """Give the notes their first values where zeros will not do: `notes["field"] = ...`."""
 
     def check(self, learner: Any) -> None:  # noqa: B027
-        """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter."""
+        """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter.
+
+        `learner` is the spec, or the first plain learner that was made.
+        """
 
     def params(self) -> dict[str, Any]:
         """What its kernels read as `rule.name`: numbers and arrays by name."""
@@ -418,6 +424,3 @@ def _limits(low: float, high: float) -> str:
 def _name_of(factory: Any) -> str:
     name = getattr(factory, "__name__", type(factory).__name__)
     return "a plain learner" if name == "<lambda>" else str(name)
-
-
-__all__ = ["Decision", "Forecaster", "PlainLearner"]

@@ -50,6 +50,11 @@ class BOLD(Forecaster):
         "BOLD's theorem wants delays that depend neither on the action nor on the outcome: look at the typical delay "
         "of each action."
     )
+    formula = "regret ≤ (G* + 1) · f(n / (G* + 1)), where f(n) is the learner's bound without delay"
+    about = (
+        "BOLD gives each open decision a learner of its own. There are as many as were ever needed at once: the peak "
+        "and one more, with a pool for each context that of each."
+    )
 
     @property
     def seats(self) -> int:  # type: ignore[override]
@@ -121,12 +126,12 @@ class BOLD(Forecaster):
 
     def kernels(self, parts: Parts) -> Kernels:
         ask, tell, lost = parts.ask, parts.tell, parts.lost
-        pools = parts.values if self.by_value else 1
+        by_value, pools = self.by_value, parts.values
 
         def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
             for i in range(len(marks)):
                 marks[i] = 0
-            if pools > 1:
+            if by_value:
                 desk.instances = 0
             else:
                 give_back(desk, marks, 0)
@@ -157,7 +162,7 @@ class BOLD(Forecaster):
             state = pool[letter.instance]
             number = state.predictions
             tell(params, state, context, number, letter.action, letter.probability, letter.feedback)
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, value_of(context, pools), letter.instance)
             else:
                 give_back(desk, marks, letter.instance)
@@ -167,21 +172,21 @@ class BOLD(Forecaster):
             letter = slab[entry]
             state = pool[letter.instance]
             lost(params, state, context, state.predictions, letter, action)
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, value_of(context, pools), letter.instance)
             else:
                 give_back(desk, marks, letter.instance)
             return False
 
         def back(desk, marks):
-            if pools > 1:
+            if by_value:
                 give_back_to(marks, pools, desk.value, desk.instance)
             else:
                 give_back(desk, marks, desk.instance)
 
         return Kernels(
             kernel(begin),
-            kernel(choose_by_value if pools > 1 else choose),
+            kernel(choose_by_value if by_value else choose),
             kernel(deliver),
             kernel(release),
             kernel(back),

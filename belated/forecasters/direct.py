@@ -44,6 +44,11 @@ class Direct(Forecaster):
         "be known while feedback is out: look for an action with many decisions and few rewards, or a mean that drifts "
         "as its feedback comes in."
     )
+    formula = "regret ≤ f(n) + Σ gap · G* of each action, by the theorem of this learner under delay"
+    about = (
+        "Direct has one learner, which is told of feedback as it comes. What delay costs depends on the most decisions "
+        "for an action that were open at once."
+    )
 
     def check(self, learner: Any) -> None:
         check_told_late("Direct", self._called(), learner)

@@ -34,6 +34,7 @@ class Paced(Forecaster):
 
     propensity = True
     chooses_among = True
+    about = "Paced tells its learner of one feedback before each decision: the others wait in a queue."
 
     def check(self, learner: Any) -> None:
         check_told_late("Paced", self._called(), learner)

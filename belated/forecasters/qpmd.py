@@ -52,6 +52,11 @@ class QPMD(Forecaster):
         "be known while feedback is out: look for an action with many decisions and few rewards, or a mean that drifts "
         "as its feedback comes in."
     )
+    formula = "regret ≤ f(n) + Σ gap · G* of each action, where f(n) is the learner's bound without delay"
+    about = (
+        "QPM-D keeps feedback in a queue for each action until its learner asks for that action. Long queues for "
+        "actions that are hardly played are normal."
+    )
 
     @property
     def _values(self) -> int:

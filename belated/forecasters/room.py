@@ -70,7 +70,7 @@ class Room(Protocol):
     def pop(self, queue: int) -> tuple[Letter, Any] | None:
         """The oldest letter of a queue and its feedback; None if the queue is empty.
 
-        In a service a rule that says `queues_feedback_only` gets letters without content.
+        In a service it has no ticket any more (0), and for a rule that says `queues_feedback_only` no content.
         """
 
 

@@ -52,6 +52,11 @@ class SDB(QPMD):
         "SDB's theorem allows delays that depend on the action, but not on rewards that are not in yet, and whether "
         "they do cannot be known while feedback is out."
     )
+    formula = "regret ≤ f(n) + Σ gap · (G* + 1), where f(n) is the learner's bound without delay"
+    about = (
+        "SDB keeps feedback in a queue for each action until its first learner asks for that action. Its second "
+        "learner is told at once, and plays as long as the first can follow."
+    )
 
     def __post_init__(self) -> None:
         pairs = [_pair(place, each) for place, each in enumerate(require.sequence("prior", self.prior, least=0))]
@@ -81,7 +86,7 @@ class SDB(QPMD):
                 raise InvalidArgument(f"prior names action {action}, outside 0..{learner.actions - 1}")
             if self._spec is None:
                 continue
-            if self._spec.feedback not in ("bandit", "any") or self._values > 1:
+            if self._spec.feedback not in ("bandit", "any") or self._spec.context_size:
                 raise Unsupported(f"prior is for learners of one reward without side information, got {called}")
             if not self._spec.smallest <= reward <= self._spec.largest:
                 raise InvalidArgument(
@@ -124,16 +129,25 @@ class SDB(QPMD):
         room.seat(1).lost(letter)
 
     def identities(self, counts: Counts) -> dict[str, Any]:
-        rows, steps, known = counts.cells, counts.summary["steps"], len(self.prior)
-        # The pending query need not have been played, and each action may be ahead by G* + 1 (and what was lost).
+        rows, steps = counts.cells, counts.summary["steps"]
+        known = self._known()  # P_i
+        # T_i - T'_i = S_i - P_i + what was lost - [i is asked for], where S_i is what waits or is out, P_i at first.
+        # What is asked for is played or out, so S_i >= 1 then; a play of it makes S_i at most G* + 1, any other G*.
         ahead = rows["pulls"] - rows["base"]
-        peak = counts.summary["peak"].reshape(-1, *[1] * (ahead.ndim - 1))
-        within = (ahead >= -1 - known) & (ahead <= peak + 1 + rows["cancelled"])
+        most = np.maximum(counts.summary["peak"].reshape(-1, *[1] * (ahead.ndim - 1)) - known, 0)
+        within = (ahead >= -known) & (ahead <= most + rows["cancelled"])
+        name = "0 <= T_i - T'_i <= G* (+ cancelled)"
+        if self.prior:
+            name = "-P_i <= T_i - T'_i <= max(G* - P_i, 0) (+ cancelled)"
         return {
-            "n' <= n (+ prior)": (steps >= 1) & (steps <= counts.n + known),
+            "n' <= n (+ prior)": (steps >= 1) & (steps <= counts.n + len(self.prior)),
             "n' = sum of T'_i": steps == counts.tally["base"].sum(axis=1),
-            "T'_i - 1 (- prior) <= T_i <= T'_i + G* + 1 (+ cancelled)": within.reshape(len(steps), -1).all(axis=1),
+            name: within.reshape(len(steps), -1).all(axis=1),
         }
+
+    def _known(self) -> Any:
+        """P_i: how much the prior has of each action."""
+        return np.bincount(np.array([action for action, _ in self.prior], np.int64), minlength=self.actions or 0)
 
     def theorem(self, case: Case) -> Theorem | str:
         if self.prior:
@@ -150,11 +164,10 @@ class SDB(QPMD):
         """The prior as it was given; and its rewards action after action, with where those of each begin."""
         given = [action for action, _ in self.prior]
         sorted_ = sorted(self.prior, key=lambda pair: pair[0])  # of each action in the order given
-        counts = np.bincount(np.array(given, np.int64), minlength=self.actions or 0)
         return {
             "given": np.array([*given, 0]),
             "rewards": np.array([*(reward for _, reward in self.prior), 0.0]),
-            "first": np.concatenate([[0], np.cumsum(counts)]),
+            "first": np.concatenate([[0], np.cumsum(self._known())]),
             "queued": np.array([*(reward for _, reward in sorted_), 0.0]),
             "count": len(given),
         }

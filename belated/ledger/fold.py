@@ -50,7 +50,7 @@ class Fold:
         self.outstanding = 0
         self.peak = 0
         self.total: int | None = 0  # the sum of G_t; None where earlier versions did not count it
-        self.instances = 1
+        self.instances = self.seats = 1  # how many there are, and were at first
         self.pulls: list[int] = []
         self.before: list[int] = []  # pulls of actions that had the number earlier
         self.open: list[int] = []
@@ -90,7 +90,7 @@ class Fold:
             self.peak = max(self.peak, self.outstanding)
             self.total = None if self.total is None else self.total + self.outstanding
             self.outstanding += 1
-            self.instances += event.instance > 0 and event.seq == 1  # numbers may have gaps
+            self.instances += event.instance >= self.seats and event.seq == 1  # numbers may have gaps
             self.pulls[action] += 1
             self.peaks[action] = max(self.peaks[action], self.open[action])
             self.open[action] += 1
@@ -165,8 +165,9 @@ class Fold:
         waits = self._waits()
         return counts | {
             "plays": experiment.plays,
+            "rule": {name: getattr(experiment.forecaster, name) for name in ("grows", "formula", "about")},
             "dropped": self.kinds.get("stale", 0),
-            "replacements": self.kinds.get("replace", 0),
+            "replacements": len(experiment.retired),
             "additions": self.kinds.get("grow", 0),
             "pulls": self.pulls,
             "actions": [self._action(experiment, action) for action in range(len(experiment.actions))],
@@ -385,5 +386,5 @@ class Folder:
 
 def _empty(experiment: Experiment) -> Fold:
     made = Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
-    made.instances = max(1, experiment.forecaster.seats)
+    made.instances = made.seats = experiment.forecaster.seats
     return made

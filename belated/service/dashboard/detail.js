@@ -104,7 +104,7 @@ function showTiles(tiles, experiment, now, rate) {
   tiles.decisions.set(count(decisions), rate ? perSecond(rate.decisions) : "", exact(decisions));
   tiles.feedback.set(count(feedback), [share(feedback, decisions), rate && perSecond(rate.feedback)].filter(Boolean).join(" · "), exact(feedback));
   tiles.outstanding.set(count(outstanding), outstanding ? `${share(outstanding, decisions)} of decisions` : "nothing is open", exact(outstanding));
-  tiles.peak.set(count(peak), experiment.forecaster.name === "bold" ? plural(now.instances, "instance") : "", exact(peak));
+  tiles.peak.set(count(peak), now.rule.grows ? plural(now.instances, "instance") : "", exact(peak));
   tiles.expired.set(count(expired), expired ? `${share(expired, decisions)} · ${count(late)} came late` : "none", exact(expired));
   const { quantiles } = now.delays;
   tiles.delay.set(duration(quantiles["0.5"]), quantiles["0.99"] == null ? "" : `99% within ${duration(quantiles["0.99"])}`);
@@ -222,11 +222,6 @@ const VERDICTS = {
   vacuous: ["says nothing yet", "dull"],
   none: ["no theorem", "dull"],
 };
-const FORMULAS = {
-  bold: "regret ≤ (G* + 1) · f(n / (G* + 1)), where f(n) is the learner's bound without delay",
-  qpmd: "regret ≤ f(n) + Σ gap · G* of each action, where f(n) is the learner's bound without delay",
-  direct: "regret ≤ f(n) + Σ gap · G* of each action, by the theorem of this learner under delay",
-};
 
 function pricePart() {
   const verdict = el("span", { class: "badge" });
@@ -251,7 +246,7 @@ function pricePart() {
         bars.replaceChildren(row("without delay", alone, "good"), row("with delay", whole, "warm"));
       }
       say(text, now.price.text);
-      say(formula, FORMULAS[experiment.forecaster.name] ?? "");
+      say(formula, now.rule.formula);
     },
   };
 }
@@ -268,30 +263,30 @@ function poolPart() {
   return {
     node,
     update(experiment, now) {
-      const kind = experiment.forecaster.name;
-      if (kind === "bold") {
+      if (now.rule.grows) {
         const busy = Math.min(now.outstanding, now.instances);
         say(title, "Instances");
         say(big, plural(now.instances, "instance"));
         bars.replaceChildren(row("waiting", busy, now.instances, "accent"), row("free", now.instances - busy, now.instances, "good"));
-        say(text, "BOLD gives each open decision a learner of its own. There are as many as were ever needed at once: the peak and one more.");
       } else if (now.queues) {
         const total = now.queues.reduce((sum, n) => sum + n, 0);
         const longest = now.queues.map((n, cell) => [n, cell]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 8);
         const most = Math.max(1, longest[0]?.[0] ?? 0);
         const names = experiment.actions;
-        const label = (cell) => (now.queues.length > names.length ? `${names[cell % names.length]}, context ${Math.floor(cell / names.length)}` : names[cell]);
+        const label = (cell) => {
+          if (now.queues.length % names.length) return now.queues.length > 1 ? `queue ${cell + 1}` : "waiting"; // not one an action
+          return now.queues.length > names.length ? `${names[cell % names.length]}, context ${Math.floor(cell / names.length)}` : names[cell];
+        };
         say(title, "Queues");
         say(big, `${count(total)} queued`);
         bars.replaceChildren(...longest.map(([n, cell]) => row(label(cell), n, most, "accent")));
-        say(text, "QPM-D keeps feedback in a queue for each action until its learner asks for that action. Long queues for actions that are hardly played are normal.");
       } else {
         const longest = [...now.actions].sort((a, b) => b.peak - a.peak).slice(0, 8);
         say(title, "One learner, peak of each action");
         say(big, `${count(now.outstanding)} open`);
         bars.replaceChildren(...longest.map((action) => row(action.name, action.peak, longest[0].peak, "warm")));
-        say(text, "Direct has one learner, which is told of feedback as it comes. What delay costs depends on the most decisions for an action that were open at once.");
       }
+      say(text, now.rule.about);
     },
   };
 }

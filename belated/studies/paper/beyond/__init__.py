@@ -55,15 +55,9 @@ def _frames(done: Done, grid: Grid, rows: list[Any]) -> dict[str, polars.DataFra
 
     unique = {cell.key: cell for cell in grid_cells(grid)}
     played = [(cell, done[cell]) for cell in unique.values()]
-    wrong = polars.col("forecaster").str.starts_with("ticketqpmd")
-    changes = {"bound": None, "ratio": None, "verdict": "no bound", "bound_reason": "no theorem covers this variant"}
-    cells = cell_frame(played).with_columns(
-        polars.when(wrong).then(polars.lit(value)).otherwise(polars.col(name)).alias(name)
-        for name, value in changes.items()
-    )
     header = ["comparison", "where", "one", "other", "times", "low", "high", "verdict"]
     return {
-        "beyond-cells": cells,
+        "beyond-cells": cell_frame(played),
         "beyond-replications": replication_frame(played),
         "beyond-pairs": polars.DataFrame(rows, schema=header, orient="row"),
     }

@@ -1,0 +1,315 @@
+"""Every forecaster of the catalog keeps the contract, and every check fails on its broken twin."""
+
+from __future__ import annotations
+
+import importlib.util
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated import checks
+from belated.checks import CheckFailed
+from belated.checks import forecaster as contract
+from belated.errors import Unsupported
+from belated.kernels.compile import kernel
+
+ROOT = Path(bl.__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "own_forecaster.py"
+
+
+def example() -> Any:
+    """The forecaster of the example."""
+    spec = importlib.util.spec_from_file_location("own_forecaster", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Batches
+
+
+@pytest.fixture(autouse=True)
+def own_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is entered here is gone afterwards."""
+    table = dict(bl.catalog.FORECASTERS)
+    monkeypatch.setattr(bl.catalog, "FORECASTERS", table)
+    monkeypatch.setitem(bl.catalog.TABLES, "forecaster", {**bl.catalog.SHORTHANDS, **table})
+
+
+def entered(monkeypatch: pytest.MonkeyPatch, kind: Any) -> Any:
+    """As `catalog.add` enters it."""
+    bl.catalog.FORECASTERS[kind.__name__.lower()] = kind
+    bl.catalog.TABLES["forecaster"][kind.__name__.lower()] = kind  # type: ignore[index]
+    return kind
+
+
+# --- the catalog ---
+
+LEARNERS = [
+    bl.UCB1(3),
+    bl.Exp3(3),
+    bl.Hedge(3),
+    bl.PerContext(bl.UCB1(3), 2),
+    bl.DelayedHedge(3),
+]
+PARAMETERS: dict[str, list[dict[str, Any]]] = {
+    "bold": [{}, {"pools": "value"}],
+    "sdb": [{}, {"prior": ((0, 1.0), (2, 0.5), (0, 0.0))}],
+}
+
+
+def pairs() -> list[bl.Forecaster]:
+    """All that accept each other."""
+    found = []
+    for name, kind in bl.catalog.FORECASTERS.items():
+        for given in PARAMETERS.get(name, [{}]):
+            for learner in LEARNERS:
+                try:
+                    found.append(kind(learner, **given))
+                except Unsupported:
+                    continue
+    return found
+
+
+#: What test_checks does not compile under every forecaster each time; the rest takes turns there, and in make soak.
+COMPILED = ("Paced(Hedge", "SDB(UCB1", "pools='value'")
+
+
+@pytest.mark.parametrize("forecaster", pairs(), ids=repr)
+def test_every_forecaster_of_the_catalog_keeps_the_contract(forecaster: bl.Forecaster) -> None:
+    for check in contract.FORECASTER_CHECKS:
+        if check is not contract.compiled_is_python or any(part in repr(forecaster) for part in COMPILED):
+            check(forecaster)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("forecaster", pairs(), ids=repr)
+def test_every_pair_compiled_is_python(forecaster: bl.Forecaster) -> None:
+    contract.compiled_is_python(forecaster)
+
+
+def test_nobody_is_left_out() -> None:
+    assert {type(each).__name__.lower() for each in pairs()} == set(bl.catalog.FORECASTERS)
+    assert sum(bool(each.parameters().get("prior")) for each in pairs()) == 1
+    assert sum(each.parameters().get("pools") == "value" for each in pairs()) == 1
+    assert len(pairs()) >= 20
+
+
+# --- broken twins ---
+
+
+class Sound(bl.Forecaster):
+    """Direct, with a parameter: what its subclasses spoil."""
+
+    every: int = 2
+
+    def choose(self, room: Any, context: Any) -> Any:
+        return room.seat(), *room.seat().ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.seat().answer(letter, feedback)
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat().lost(letter)
+
+
+class Loses(Sound):
+    """Copies of it have the parameter that it has by default."""
+
+    def over(self, learner: Any, *, seed: int | None = None) -> Any:
+        return type(self)(learner, seed=seed)
+
+
+class Changes(Sound):
+    """Another parameter each time that it is made."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", self.every + 1)
+        super().__post_init__()
+
+
+class Lists(Sound):
+    """A parameter that can be changed within."""
+
+    steps: Any = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", list(self.steps))
+        super().__post_init__()
+
+
+class Open(Sound):
+    """Not frozen."""
+
+
+Open.__setattr__ = object.__setattr__  # type: ignore[method-assign, assignment]
+
+
+class Shares(Sound):
+    """Counts in a list of the class: every second feedback is thrown away, whoever it is for."""
+
+    count = [0]
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        self.count[0] += 1
+        if self.count[0] % self.every:
+            super().deliver(room, letter, feedback)
+
+
+class TellsTwice(Sound):
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        super().deliver(room, letter, feedback)
+        super().deliver(room, letter, feedback)
+
+
+class TellsOthersTwice(bl.BOLD):
+    """The first instance is told once, all others twice."""
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        super().deliver(room, letter, feedback)
+        if letter.seat:
+            room.seat(letter.seat).tell(letter.context, letter.action, letter.probability, feedback)
+
+
+class MakesUp(Sound):
+    """What is lost is learned as zero."""
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat().answer(letter, 0.0)
+
+
+class TellsNothing(Sound):
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        pass
+
+
+class Boasts(Sound):
+    """States an identity that is not one."""
+
+    def identities(self, counts: Any) -> dict[str, Any]:
+        return {"nothing is ever out": counts.summary["peak"] == 0}
+
+
+#: What a rule that looks right keeps for each room, where nobody else knows of it.
+BESIDE: Any = weakref.WeakKeyDictionary()
+
+
+class KeepsBeside(Sound):
+    """Every second prediction is asked for twice; which one it is stands beside the room."""
+
+    def choose(self, room: Any, context: Any) -> Any:
+        BESIDE[room] = BESIDE.get(room, 0) + 1
+        if BESIDE[room] % self.every == 0:
+            room.seat().ask(context)
+        return super().choose(room, context)
+
+
+class LooksAround(Sound):
+    """Asks a process for what rooms do not have."""
+
+    def choose(self, room: Any, context: Any) -> Any:
+        assert room.issued >= 0
+        return super().choose(room, context)
+
+
+class ByTicket(Sound):
+    """Looks at the ticket of what waited, which a service does not keep."""
+
+    def choose(self, room: Any, context: Any) -> Any:
+        while (found := room.pop(0)) is not None:
+            if found[0].ticket % self.every:
+                room.seat().answer(*found)
+        return super().choose(room, context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.push(0, letter, feedback)
+
+
+class OtherKernels(bl.Direct):
+    """Its kernels forget every feedback of the first action."""
+
+    def kernels(self, parts: Any) -> Any:
+        usual, answer = super().kernels(parts), parts.answer
+
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
+            if slab[entry].action > 0:
+                answer(params, pool[0], context, slab[entry])
+            return False
+
+        return usual._replace(deliver=kernel(deliver))
+
+
+BROKEN = [
+    (contract.keeps_its_parameters, Loses, {"every": 3}, "from fresh"),
+    (contract.keeps_its_parameters, Changes, {}, "comes back"),
+    (contract.keeps_its_parameters, Lists, {}, "hashed"),
+    (contract.keeps_its_parameters, Open, {}, "can be changed"),
+    (contract.keeps_all_in_its_room, Shares, {}, "lives beside it"),
+    (contract.tells_once, TellsTwice, {}, "twice"),
+    (contract.tells_once, TellsOthersTwice, {}, "twice"),
+    (contract.tells_once, MakesUp, {}, "has not come"),
+    (contract.tells_once, TellsNothing, {}, "nothing"),
+    (contract.counts_are_certified, Boasts, {}, "nothing is ever out"),
+    (contract.can_be_taken_back, KeepsBeside, {}, "taken back"),
+    (contract.saved_continues, KeepsBeside, {}, "from_bytes"),
+    (contract.lives_in_a_ledger, KeepsBeside, {}, "in a service"),
+    (contract.lives_in_a_ledger, LooksAround, {}, "in a service"),
+    (contract.lives_in_a_ledger, ByTicket, {}, "in a service"),
+    (contract.compiled_is_python, OtherKernels, {}, "compiled and Python differ"),
+]
+
+
+@pytest.mark.parametrize(("check", "kind", "given", "says"), BROKEN, ids=lambda x: getattr(x, "__name__", None))
+def test_a_check_fails_on_its_broken_twin(
+    check: Any, kind: Any, given: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CheckFailed, match=says):
+        check(entered(monkeypatch, kind)(bl.UCB1(3), **given))
+
+
+def test_what_they_spoil_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks.check_forecaster(entered(monkeypatch, Sound)(bl.UCB1(3), every=3))
+
+
+def test_every_check_has_a_broken_twin() -> None:
+    assert {check for check, *_ in BROKEN} == set(contract.FORECASTER_CHECKS)
+
+
+def test_a_forecaster_is_checked_over_a_spec() -> None:
+    with pytest.raises(CheckFailed, match="a spec"):
+        checks.check_forecaster(bl.Direct(Plain))
+
+
+class Plain:
+    actions = 2
+
+    def predict(self, context: Any) -> tuple[int, float]:
+        return 0, 1.0
+
+    def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
+        pass
+
+
+# --- the example ---
+
+
+def test_the_example_keeps_the_contract_over_several_learners(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = entered(monkeypatch, example())
+    for learner in LEARNERS:
+        forecaster = batches(learner, size=7)
+        for check in contract.FORECASTER_CHECKS:
+            if check is not contract.compiled_is_python or learner in LEARNERS[:1]:
+                check(forecaster)
+
+
+def test_size_matters_in_the_example() -> None:
+    batches = example()
+    game, law = bl.games.Bernoulli([0.2, 0.5, 0.9]), bl.delays.Constant(0)
+    small, large = (
+        bl.play(batches(bl.UCB1(3), size=size), game, law, rounds=500, record=True, engine="python")
+        for size in (1, 100)
+    )
+    direct = bl.play(bl.Direct(bl.UCB1(3)), game, law, rounds=500, record=True, engine="python")
+    assert np.array_equal(small.actions, direct.actions) and not np.array_equal(large.actions, direct.actions)
