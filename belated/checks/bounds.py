@@ -90,7 +90,8 @@ def _play_learner(learner: Learner) -> None:
             action, probability = player.ask(context)
             waiting.append((t, player.predictions, action, probability, player.memo))
             if t % 7 == 3:
-                player.lose(context, *waiting.pop()[1:])  # cancelled
+                _, asked, action, probability, memo = waiting.pop()  # cancelled, and sometimes replaced before
+                player.lose(context, asked, -1 if t % 2 else action, probability, memo)
             while len(waiting) > (LATE if learner.tolerates_delay and t >= ROUNDS // 2 else 0):
                 s, asked, action, probability, memo = waiting.pop(0)
                 feedback = feedback_of(game, learner, s, action)

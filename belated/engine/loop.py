@@ -12,6 +12,7 @@ announces is asked before the choice which action is replaced. Feedback of round
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from belated.kernels.values import value_of
 from belated.protocols import NEEDED, NEVER
 
 #: Why the loop returned.
-BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY = range(9)
+BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY, BAD_POINT = range(10)
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -306,6 +307,14 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         action = 0
                         reason = SUPPLY
                     break
+                if point:
+                    sound = True
+                    for i in range(point):
+                        feedback[i] = pool[desk.instance].memo[i]
+                        sound = sound and math.isfinite(feedback[i])
+                    if not sound:
+                        reason = BAD_POINT
+                        break
                 probability = min(probability, 1.0)
                 t += 1
                 counts[action].pulls += 1
@@ -319,9 +328,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                 total += outstanding
                 outstanding += 1
 
-                if point:
-                    for i in range(point):
-                        feedback[i] = pool[desk.instance].memo[i]
                 reward = call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
                 if by_action:
                     call_law(law, law_params, k0, k1, t, action, reward, 1, waits)

@@ -126,7 +126,7 @@ def gather(setting: Setting, tables: Tables, seconds: float) -> Result:
         groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
         pools={name: _plain(tables.pools[name]) for name in tables.pools.dtype.names},
         certificate=certify(setting, counts),
-        theorem=covering(setting.forecaster, setting.game, setting.delays, counts, setting.default is not None),
+        theorem=covering(setting.forecaster, setting.game, setting.delays, counts),
         seconds=seconds,
         actions=actions if setting.record else None,
         delays=tables.delays if setting.record else None,

@@ -210,8 +210,12 @@ class Workspace:
         if reason == loop.BAD_DELAY:
             raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
         if reason == loop.BAD_FEEDBACK:
-            given = self._buffers[1].tolist()
+            given = self._buffers[1][: setting.game.feedback_size].tolist()
             raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits(setting)}, {given}, {where}")
+        if reason == loop.BAD_POINT:
+            point = self._buffers[1][: setting.game.point_size].tolist()
+            learner = setting.forecaster.learner
+            raise BadPrediction(f"{learner!r} chose the point {point}, which is not finite, {where}")
         action, top = int(desk["action"]), setting.game.actions - 1
         if reason == loop.BAD_EVENT:
             raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")

@@ -97,7 +97,7 @@ class Forecaster(ABC):
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
-        self.check(room.seats[0].learner)
+        self.check(room.spec or room.seats[0].learner)
         room.begin()
 
     # --- what people call ---
@@ -236,7 +236,8 @@ class Forecaster(ABC):
         """Give the notes their first values where zeros will not do: `notes["field"] = ...`."""
 
     def check(self, learner: Any) -> None:  # noqa: B027
-        """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter."""
+        """Raise Unsupported for a learner (a spec, or a plain one) outside the forecaster's conditions, InvalidArgument
+        for a bad parameter."""
 
     def params(self) -> dict[str, Any]:
         """What its kernels read as `rule.name`: numbers and arrays by name."""
@@ -284,13 +285,19 @@ class Forecaster(ABC):
         """Raise Unsupported if no action can be added."""
         if not self.replaces:
             raise Unsupported(f"{self!r} cannot get one more action: {self._keeps()}; use Direct or BOLD")
-        if self._spec is None or self._spec.with_actions((self.actions or 0) + 1) is None:
+        larger = None if self._spec is None else self._spec.with_actions((self.actions or 0) + 1)
+        if self._spec is None or larger is None:
             raise Unsupported(
                 f"{self!r} cannot get one more action: {self._called()} has no way to go on with an unknown one"
             )
         if self._spec.feedback == "full":
             raise Unsupported(
                 f"{self!r} cannot get one more action: open decisions have feedback for the old ones only"
+            )
+        if larger.memo != self._spec.memo:
+            raise Unsupported(
+                f"{self!r} cannot get one more action: open decisions have a memo of {self._spec.memo} numbers, with "
+                f"one more it would be {larger.memo}"
             )
 
     def check_among(self) -> None:
@@ -352,7 +359,8 @@ class Forecaster(ABC):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
             raise InvalidFeedback(f"feedback must be {_wanted(spec)}, got {shown(feedback)}")
-        if not ((vector >= spec.smallest) & (vector <= spec.largest) & np.isfinite(vector)).all():
+        within = (vector >= spec.smallest) & (vector <= spec.largest) if spec.feedback != "any" else True
+        if not (within & np.isfinite(vector)).all():
             raise InvalidFeedback(f"feedback must {_limits(spec)}, got {shown(feedback)}")
         return vector
 
@@ -383,7 +391,7 @@ def _wanted(learner: Learner) -> str:
 
 
 def _limits(learner: Learner) -> str:
-    if math.isinf(learner.smallest) and math.isinf(learner.largest):
+    if learner.feedback == "any" or (math.isinf(learner.smallest) and math.isinf(learner.largest)):
         return "be finite"
     return f"lie in [{learner.smallest:g}, {learner.largest:g}]"
 

@@ -86,6 +86,11 @@ class Experiment:
         """Whether feedback is one reward."""
         return self.learner.feedback in ("bandit", "any")
 
+    @cached_property
+    def scales(self) -> bool:
+        """Whether rewards are mapped to the learner's range: not if that has no end."""
+        return math.isfinite(self.learner.largest - self.learner.smallest)
+
     # --- what people send ---
 
     def context(self, given: Any) -> Floats | None:
@@ -94,7 +99,8 @@ class Experiment:
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
-        """What the learner sees of a value: rewards scaled to [0, 1], or the number of a symbol."""
+        """What the learner sees of a value: rewards scaled to its range, if that is finite; or the number of a symbol.
+        """
         if self.learner.feedback == "symbol":
             if not isinstance(value, str | float | int) or isinstance(value, bool):
                 raise InvalidFeedback(f"value must be a symbol, got {value!r}")
@@ -120,7 +126,11 @@ class Experiment:
             raise InvalidFeedback(f"value must be a finite number, got {value!r}")
         if not self.low <= value <= self.high:
             raise InvalidFeedback(f"value must lie in [{self.low:g}, {self.high:g}], got {value!r}")
-        return min((value - self.low) / (self.high - self.low), 1.0)
+        if not self.scales:
+            return float(value)
+        learner = self.learner
+        share = min((value - self.low) / (self.high - self.low), 1.0)
+        return learner.smallest + share * (learner.largest - learner.smallest)
 
     def number(self, name: Any) -> int:
         """The number of an action."""
@@ -238,6 +248,12 @@ def make(
     seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
     built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
     made = Experiment(name, tuple(actions), built, low, high, expiry, None, most, retention)
+    learner = made.learner
+    if not made.scales and not learner.smallest <= low < high <= learner.largest:
+        raise InvalidArgument(
+            f"reward_range must lie in [{learner.smallest:g}, {learner.largest:g}], which {quoted(learner)} takes, got "
+            f"{reward_range!r}"
+        )
     if on_expiry == "drop":
         return made
     if not made.takes_numbers:

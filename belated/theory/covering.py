@@ -17,13 +17,10 @@ _COMPARATORS = {
 }
 
 
-def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bool = False) -> Theorem | str:
-    """The theorem that covers a run of a forecaster on a game, or the reason why none does.
-
-    `defaults` says whether feedback was made up for what expired.
-    """
+def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem | str:
+    """The theorem that covers a run of a forecaster on a game, or the reason why none does."""
     learner = rule.learner
-    reason = _outside(learner, game, counts, defaults)
+    reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
     scale = float(game.scale)
@@ -46,11 +43,11 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bo
     return found
 
 
-def _outside(learner: Any, game: Game, counts: Counts, defaults: bool) -> str | None:
+def _outside(learner: Any, game: Game, counts: Counts) -> str | None:
     """What no theorem covers."""
     if not isinstance(learner, Learner):
         return "a plain learner has no stated bound"
-    if defaults:
+    if counts.summary["defaulted"].any():
         return "a default was learned for feedback that did not come in time, which the theorems do not cover"
     if counts.tally["cancelled"].any():
         return "tickets were cancelled, which the theorems do not cover"
