@@ -214,7 +214,8 @@ def test_a_prediction_that_needs_something_first_is_open_once(kind):
     assert min(each["below"] for each in states(f)) == 0
     if kind is bl.Direct:
         assert states(f)[0]["open"] == f.outstanding > 0 and len(before) > 100
-    contract.compare(f, contract.arena(own.Needs(), 300), WILD, 300, 30)
+    if kind in (bl.Direct, bl.Paced):
+        contract.compare(f, contract.arena(own.Needs(), 300), WILD, 300, 30)
 
 
 # --- lost ---
@@ -376,7 +377,7 @@ def test_copies_get_their_own(kind):
         assert not copies["most"].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [bl.Direct, bl.QPMD])
 def test_copies_in_both_forms(kind):
     learner = bl.PerContext(own.Recalls(), 3)
     for expiry in (None, 30):

@@ -48,7 +48,7 @@ class Diary(Learner):
         state.memo[0] = state.predictions
         state.memo[1] = state.digest  # depends on all that it was told before
         state.memo[2] = action
-        return action, 1.0
+        return action, 1.0 / params.actions
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -76,7 +76,7 @@ class BanditDiary(Diary):
 
     @staticmethod
     def replace(params, state, action):
-        note(state, 4, action)
+        state.digest = action  # all else is forgotten
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Recalls(Learner):
         note(state, 1, state.open)
         state.memo[0] = (state.digest + int(uniform(draw, 0) * params.actions)) % params.actions
         state.memo[1] = state.digest
-        return int(state.memo[0]), 1.0
+        return int(state.memo[0]), 1.0 / params.actions
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
