@@ -116,7 +116,7 @@ class Learner(ABC):
     in_order: ClassVar[bool] = False
     #: Kernel `lost(params, state, context, action, probability)`, which a learner may have or not: a prediction will
     #: have no feedback (its ticket was cancelled or has expired, or its action was replaced: then `action` is -1).
-    #: `answering` and `memo` are those of the prediction.
+    #: `answering` and `memo` are those of the prediction. Not called under QPM-D, whose learner has no tickets.
     lost: ClassVar[Any] = None
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
@@ -240,7 +240,7 @@ class Learner(ABC):
 
 
 class Game(ABC):
-    """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
+    """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1], unless it says otherwise.
 
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
     and theirs to use; `feedback`, to be filled with 1 or K numbers (a symbol is one). In the compiled loop they are

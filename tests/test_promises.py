@@ -22,7 +22,14 @@ FORECASTERS = [
     bl.SDB(bl.UCB1(3), prior=[(0, 1.0)]),
 ]
 OWED = (promises.gives_back_the_memo, promises.ends_every_prediction, promises.keeps_the_order)
-ASKING = [own.Diary(), own.BanditDiary(), own.OrderedDiary(), own.Descends(), own.Wide(3), bl.PerContext(own.Recalls(), 2)]
+ASKING = [
+    own.Diary(),
+    own.BanditDiary(),
+    own.OrderedDiary(),
+    own.Descends(),
+    own.Wide(3),
+    bl.PerContext(own.Recalls(), 2),
+]
 
 
 @pytest.mark.parametrize("check", checks.LEARNER_CHECKS, ids=lambda c: c.__name__)

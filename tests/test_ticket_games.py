@@ -102,7 +102,9 @@ def test_the_bound_of_gradient_descent_holds_under_bold():
 
 def test_who_refuses_points():
     for kind in (bl.QPMD, bl.SDB):
-        with pytest.raises(Unsupported, match="cannot play Descends: it has no queue for each of endlessly many points"):
+        with pytest.raises(
+            Unsupported, match="cannot play Descends: it has no queue for each of endlessly many points"
+        ):
             kind(own.Descends())
     with pytest.raises(InvalidArgument, match=r"plays points of 3 numbers, Bernoulli.* takes one of its actions"):
         bl.play(bl.Direct(own.Descends()), bl.games.Bernoulli([0.5]), GEOMETRIC, 10)
@@ -169,7 +171,14 @@ def test_the_bound_of_delayed_hedge_holds(game, law):
 @pytest.mark.parametrize("delay", [1, 7, 30])
 def test_the_sum_of_outstanding_at_constant_delay(delay):
     for engine in ("compiled", "python"):
-        r = bl.play(bl.Direct(bl.RoundRobin(2)), bl.games.Bernoulli([0.5, 0.5]), bl.delays.Constant(delay), 100, 2, engine=engine)
+        r = bl.play(
+            bl.Direct(bl.RoundRobin(2)),
+            bl.games.Bernoulli([0.5, 0.5]),
+            bl.delays.Constant(delay),
+            100,
+            2,
+            engine=engine,
+        )
         assert r.total.tolist() == [delay * 100 - delay * (delay + 1) // 2] * 2
 
 
@@ -248,10 +257,74 @@ def test_the_service_maps_rewards_to_the_range_of_the_learner(ranged):
     assert endless.feedback(-7.5, 0).tolist() == [-7.5]
     with pytest.raises(InvalidFeedback, match=r"must lie in \[-50, 50\]"):
         endless.feedback(51.0, 0)
-    with pytest.raises(InvalidArgument, match=r"reward_range must lie in \[0, inf\], which Upward.* takes, got \(-1, 5\)"):
+    with pytest.raises(
+        InvalidArgument, match=r"reward_range must lie in \[0, inf\], which Upward.* takes, got \(-1, 5\)"
+    ):
         make("three", names, {"name": "direct", "learner": {"name": "upward"}}, (-1, 5))
     usual = make("four", names, "direct(ucb1)", (100.0, 200.0))
     assert usual.feedback(150.0, 0).tolist() == [0.5]
+
+
+def test_a_forecaster_maps_the_range_of_its_user():
+    f, g = bl.Direct(bl.UCB1(3), reward_range=(-5, 15)), bl.Direct(bl.UCB1(3))
+    for reward in np.random.default_rng(1).random(100):
+        one, two = f.predict(), g.predict()
+        assert one.action == two.action
+        f.update(one.ticket, 20 * reward - 5)
+        g.update(two.ticket, min((20 * reward - 5 + 5) / 20, 1.0))
+    assert repr(f) == "Direct(UCB1(actions=3), reward_range=(-5.0, 15.0))"
+    ticket = f.predict().ticket
+    for value in (-5.1, 15.1, math.inf):
+        with pytest.raises(InvalidFeedback, match=r"must lie in \[-5, 15\]"):
+            f.update(ticket, value)
+    h = bl.from_bytes(f.to_bytes())
+    h.update(ticket, 15.0)
+    assert h.reward_range == (-5, 15) and h.predict().action == _after(f, ticket, 15.0)
+
+
+def _after(f, ticket, value):
+    f.update(ticket, value)
+    return f.predict().action
+
+
+@pytest.mark.parametrize("kind", [bl.Direct, bl.BOLD])
+def test_with_a_range_of_the_user_a_game_of_that_range_is_played(kind):
+    f = kind(bl.UCB1(2), reward_range=(0.0, 10.0))
+    contract.compare(f, own.Prices(10.0), GEOMETRIC, 300, 20)
+    contract.compare(f, own.Prices(10.0), GEOMETRIC, 300, 12, 2.5)
+    with pytest.raises(InvalidArgument, match=r"takes feedback in \[0, 10\], Prices\(top=11.0\) gives \[0, 11\]"):
+        bl.play(f, own.Prices(11.0), GEOMETRIC, 300)
+    one = bl.play(f, bl.games.Bernoulli([0.2, 0.7]), bl.delays.Constant(0), 300, engine="python")
+    two = bl.play(kind(bl.UCB1(2)), bl.games.Bernoulli([0.2, 0.7]), bl.delays.Constant(0), 300, engine="python")
+    assert one.bound > two.bound  # ten times as much for gaps that are a tenth
+
+
+def test_in_a_wider_range_the_bound_is_that_of_smaller_gaps():
+    case = bl.Direct(bl.UCB1(2), reward_range=(-1.0, 3.0))
+    r = bl.play(case, bl.games.Bernoulli([0.2, 0.7]), bl.delays.Constant(3), 10**5, engine="compiled")
+    assert r.bound == pytest.approx(4 * bounds.delayed_ucb1(10**5, [0.125, 0.0], r.peaks[0]))
+
+
+@pytest.mark.parametrize(
+    ("learner", "given", "said"),
+    [
+        (bl.UCB1(2), (1, 1), r"reward_range\[1\] must be"),
+        (bl.UCB1(2), (0, 1, 2), "reward_range must be two numbers"),
+        (bl.UCB1(2), (0, math.inf), r"reward_range\[1\] must be"),
+        (bl.CBP.example(), (0, 2), "learns from symbol feedback"),
+        (own.Descends(), (0, 2), "learns from gradient feedback"),
+        (Endless(2), (0, 2), "takes any reward"),
+        (lambda: None, (0, 2), "for learners that are specs"),
+    ],
+)
+def test_what_is_no_range(learner, given, said):
+    with pytest.raises((InvalidArgument, Unsupported), match=said):
+        bl.Direct(learner, reward_range=given)
+
+
+def test_an_experiment_has_its_own_range():
+    with pytest.raises(InvalidArgument, match="reward_range is the experiment's own"):
+        make("one", ["a", "b"], {"name": "direct", "learner": {"name": "ucb1"}, "reward_range": [0, 2]})
 
 
 # --- games that answer to what was played ---

@@ -31,11 +31,11 @@ class LinearLosses(Game):
 
     @property
     def point_size(self) -> int:  # type: ignore[override]
-        return self.gradients.shape[1]
+        return len(self.gradients[0])
 
     @property
     def context_size(self) -> int:  # type: ignore[override]
-        return self.contexts.shape[1]
+        return len(self.contexts[0])
 
     def longest(self) -> int:
         return len(self.gradients)

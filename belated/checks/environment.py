@@ -126,7 +126,8 @@ def plays_the_same_compiled(game: Game) -> None:
     law = _NoDelay()
     learner = Wanders(game.point_size) if game.point_size else RoundRobin(game.actions)
     one, two = (
-        play(Direct(learner), game, law, rounds=n, replications=2, engine=e, record=True) for e in ("compiled", "python")
+        play(Direct(learner), game, law, rounds=n, replications=2, engine=e, record=True)
+        for e in ("compiled", "python")
     )
     demand(np.array_equal(one.regret, two.regret), "compiled and Python differ in regret")
     demand(np.array_equal(np.asarray(one.actions), np.asarray(two.actions)), "compiled and Python differ in actions")

@@ -233,7 +233,9 @@ def lives_in_a_ledger(forecaster: Forecaster) -> None:
         try:
             ledger = Ledger(store)
             names = [f"action {i}" for i in range(learner.actions)]
-            experiment = make("check", names, catalog.to_data(forecaster), arenas.ends(learner), seed=5)
+            data = catalog.to_data(forecaster)
+            given = data.pop("reward_range", None) or arenas.ends(learner)
+            experiment = make("check", names, data, given, seed=5)
             (made,) = ledger.serve([Create(experiment, ledger.prepare(experiment))])
             tickets: dict[int, bytes] = {}
             for word, which in _script(5):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Probe(Learner):
     """
 
     actions: int = 3
-    feedback = "full"
+    feedback: ClassVar[Literal["bandit", "full", "symbol", "gradient", "any"]] = "full"
     memo = 2
     counts_open = True
 

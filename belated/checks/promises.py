@@ -42,7 +42,7 @@ def writes_its_memo_anew(learner: Learner) -> None:
             said.append((*other.predict(context_of(game, learner, t + 1)), other.memo.tolist()))
         demand(
             repr(said[0]) == repr(said[1]),
-            f"prediction {t + 2} depends on what is in the memo before it: {said[0]} after zeros, {said[1]} after 1000s; "
+            f"prediction {t + 2} depends on what the memo held before: {said[0]} after zeros, {said[1]} after 1000s; "
             "`predict` must write all of its memo, and not read it",
         )
 
@@ -134,7 +134,9 @@ def gives_back_the_memo(forecaster: Forecaster) -> None:
 
 def ends_every_prediction(forecaster: Forecaster) -> None:
     """When every ticket has ended, an instance knows it of all its predictions, but for one that is still pending."""
-    probed = _over(forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2))
+    probed = _over(
+        forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2)
+    )
     if probed is None:
         return
     for seat in _lived(probed).seats:
@@ -142,7 +144,7 @@ def ends_every_prediction(forecaster: Forecaster) -> None:
             demand(each["below"] >= 0, f"{probed!r} tells an instance of more ends than it made predictions")
             demand(
                 each["open"] <= 1,
-                f"{probed!r}: all tickets have ended, and {each['open']} predictions of instance {seat.number} are open "
+                f"{probed!r}: all tickets have ended, and {each['open']} predictions of instance {seat.number} have not "
                 "for it; tell it of those without feedback by `seat.lost(letter)`",
             )
 

@@ -173,6 +173,7 @@ class Shape(NamedTuple):
     values: int = 0  # how many values of it the learner tells apart
     memo: int = 0  # numbers that wait beside the feedback
     point: int = 0  # those of them that are the action
+    maps: bool = False  # whether rewards are mapped to the learner's range
 
 
 @cache
@@ -183,7 +184,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     information the tally has a row of actions for all and one for each value.
     """
     begin, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point = shape
+    grows, informs, values, memo, point, maps = shape
 
     def loop(
         budget,
@@ -196,6 +197,8 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
         seed_high,
         smallest,
         largest,
+        given,
+        taken,
         desk_array,
         tally,
         pools,
@@ -372,6 +375,10 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         letter.cancelled = 2
                         for i in range(len(letter.feedback)):
                             letter.feedback[i] = default
+                    if maps:
+                        for i in range(len(letter.feedback)):
+                            share = min((letter.feedback[i] - given[0]) / (given[1] - given[0]), 1.0)
+                            letter.feedback[i] = taken[0] + share * (taken[1] - taken[0])
                     if memo:
                         for i in range(memo):
                             letter.memo[i] = pool[desk.instance].memo[i]

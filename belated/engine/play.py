@@ -167,11 +167,13 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
     if game.point_size != (learner.point_size if isinstance(learner, Learner) else 0):
         raise InvalidArgument(_points(forecaster, game))
     if isinstance(learner, Learner):
-        if learner.feedback not in ("symbol", "any") and not (
-            learner.smallest <= game.smallest and game.largest <= learner.largest
-        ):
+        low, high = forecaster.reward_range or (learner.smallest, learner.largest)
+        if forecaster.reward_range is not None and game.feedback == "symbol":
+            raise InvalidArgument(f"{forecaster!r} takes rewards, {game!r} gives symbols")
+        ignores = learner.feedback == "any" and forecaster.reward_range is None
+        if not (ignores or learner.feedback == "symbol") and not (low <= game.smallest and game.largest <= high):
             raise InvalidArgument(
-                f"{learner!r} takes feedback in [{learner.smallest:g}, {learner.largest:g}], {game!r} gives "
+                f"{forecaster!r} takes feedback in [{low:g}, {high:g}], {game!r} gives "
                 f"[{game.smallest:g}, {game.largest:g}]"
             )
         if learner.feedback not in (game.feedback, "any"):

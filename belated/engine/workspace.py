@@ -117,7 +117,8 @@ class Workspace:
         by_action = law.depends_on_action or law.depends_on_reward
         default = (float(setting.default or 0.0), setting.default is not None)
         seed = seed_words(setting.seed)
-        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range)
+        maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
+        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range, *maps)
         self._game = (
             pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
             pointer(game.regret, pointers.REGRET_SIGNATURE),
@@ -250,7 +251,8 @@ def loop_of(rule: Forecaster, game: Game) -> Any:
     """The loop of a forecaster on games like this."""
     kernels, learner = kernels_of(rule), rule.learner
     assert kernels is not None and isinstance(learner, Learner)
-    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size)
+    maps = rule.reward_range is not None
+    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size, maps)
     return loop.make_loop(kernels, shape)
 
 

@@ -39,7 +39,8 @@ class Forecaster(ABC):
     in BOLD's other instances, and in other replications of `play`, what they can draw differently by.
 
     All methods may be called from several threads. `seed` decides what learners that are specs draw; without one a
-    fresh seed is taken and kept in `.seed`.
+    fresh seed is taken and kept in `.seed`. `reward_range` are the smallest and the largest reward that will be given,
+    where they are not those that the learner takes (0 and 1 for most): they are mapped to these.
 
     **A forecaster of your own** derives from this class. Annotated class attributes are its parameters (frozen, like
     those of a dataclass): they are shown, saved and stored with it. Its rule is `choose`, `deliver` and `release`,
@@ -50,6 +51,7 @@ class Forecaster(ABC):
 
     learner: Any
     seed: int | None = field(default=None, kw_only=True)
+    reward_range: tuple[float, float] | None = field(default=None, kw_only=True)
     _room: Process = field(init=False)
     _spec: Learner | None = field(init=False)
 
@@ -91,7 +93,21 @@ class Forecaster(ABC):
         seed = self.seed
         known = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         object.__setattr__(self, "seed", known)
+        if self.reward_range is not None:
+            object.__setattr__(self, "reward_range", self._check_range())
         self._open_room(known, 0)
+
+    def _check_range(self) -> tuple[float, float]:
+        learner = self.learner
+        if not isinstance(learner, Learner):
+            raise Unsupported(
+                f"reward_range is for learners that are specs, which say what they take, got {shown(learner)}"
+            )
+        if learner.feedback not in ("bandit", "full", "any"):
+            raise Unsupported(f"reward_range is for rewards, {learner!r} learns from {learner.feedback} feedback")
+        if not math.isfinite(learner.largest - learner.smallest):
+            raise Unsupported(f"reward_range is mapped to the range of the learner, {learner!r} takes any reward")
+        return require.interval("reward_range", self.reward_range)
 
     def _open_room(self, seed: int, replication: int) -> None:
         room = Process(self, seed, replication)
@@ -359,10 +375,24 @@ class Forecaster(ABC):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
             raise InvalidFeedback(f"feedback must be {_wanted(spec)}, got {shown(feedback)}")
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            if not ((vector >= low) & (vector <= high)).all():
+                raise InvalidFeedback(f"feedback must lie in [{low:g}, {high:g}], got {shown(feedback)}")
+            return self.scaled(vector)
         within = (vector >= spec.smallest) & (vector <= spec.largest) if spec.feedback != "any" else True
         if not (within & np.isfinite(vector)).all():
             raise InvalidFeedback(f"feedback must {_limits(spec)}, got {shown(feedback)}")
         return vector
+
+    def scaled(self, rewards: Any) -> Any:
+        """Rewards of `reward_range`, or one of them, as the learner takes them."""
+        spec = self._spec
+        if self.reward_range is None or spec is None:
+            return rewards
+        low, high = self.reward_range
+        share = np.minimum((rewards - low) / (high - low), 1.0)
+        return spec.smallest + share * (spec.largest - spec.smallest)
 
     def _called(self) -> str:
         """What messages call the learner: as `repr` does, or what a function without a name made."""

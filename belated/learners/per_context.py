@@ -50,7 +50,9 @@ class PerContext(Learner):
         if self.learner.context_size:
             raise Unsupported(f"PerContext takes learners without side information of their own, got {self.learner!r}")
         if self.learner.point_size:
-            raise Unsupported(f"PerContext takes learners that choose actions, got {self.learner!r}, which plays points")
+            raise Unsupported(
+                f"PerContext takes learners that choose actions, got {self.learner!r}, which plays points"
+            )
         require.integer("contexts", self.contexts, low=1)
 
     @classmethod

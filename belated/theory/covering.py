@@ -23,7 +23,9 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
-    scale = float(game.scale)
+    low, scale = 0.0, float(game.scale)
+    if rule.reward_range is not None:
+        low, scale = rule.reward_range[0], rule.reward_range[1] - rule.reward_range[0]
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     pools = counts.pools
     case = Case(
@@ -31,7 +33,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         n=counts.n,
         peak=np.asarray(counts.summary["peak"], float),
         peaks=np.asarray(counts.cells["peak"], float),
-        means=None if means is None else means / (scale or 1.0),
+        means=None if means is None else (means - low) / (scale or 1.0),
         scale=scale,
         total=np.asarray(counts.summary["total"], float),
         pool_rounds=np.asarray(pools["rounds"], float) if pools.size else None,
