@@ -32,15 +32,16 @@ ASKING = [
 ]
 
 
-@pytest.mark.parametrize("check", checks.LEARNER_CHECKS, ids=lambda c: c.__name__)
+#: Compiled they are compared in test_ticket.py and test_ticket_games.py.
+PLAINLY = [check for check in checks.LEARNER_CHECKS if check is not learners.compiled_is_python]
+
+
+@pytest.mark.parametrize("check", PLAINLY, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("learner", ASKING, ids=lambda s: type(s).__name__)
 def test_learner(learner, check, monkeypatch):
     for each in (*LEARNERS, own.Descends, own.Wide):  # so that they can be saved
         monkeypatch.setitem(bl.catalog.LEARNERS, each.__name__.lower(), each)
-    if check is learners.compiled_is_python:  # under one forecaster: test_ticket.py has the others
-        check(learner, [bl.BOLD])
-    else:
-        check(learner)
+    check(learner)
 
 
 @pytest.mark.parametrize("check", checks.GAME_CHECKS, ids=lambda c: c.__name__)

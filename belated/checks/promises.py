@@ -144,8 +144,8 @@ def ends_every_prediction(forecaster: Forecaster) -> None:
             demand(each["below"] >= 0, f"{probed!r} tells an instance of more ends than it made predictions")
             demand(
                 each["open"] <= 1,
-                f"{probed!r}: all tickets have ended, and {each['open']} predictions of instance {seat.number} have not "
-                "for it; tell it of those without feedback by `seat.lost(letter)`",
+                f"{probed!r}: all tickets have ended, but not {each['open']} predictions of instance {seat.number}; "
+                "tell it of those without feedback by `seat.lost(letter)`",
             )
 
 
