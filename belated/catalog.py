@@ -285,9 +285,7 @@ def from_bytes(data: bytes) -> Forecaster:
         header, body = saving.read_header(data)
         learner = from_data("learner", header["forecaster"]["learner"])
         arrays = saving.unpack(header, body, learner)
-        scale = header.get("reward_range")
-        data = header["forecaster"] | ({} if scale is None else {"reward_range": tuple(scale)})
-        forecaster: Forecaster = from_data("forecaster", data)
+        forecaster: Forecaster = from_data("forecaster", header["forecaster"])
         forecaster = forecaster.fresh(seed=header["seed"], replication=header["replication"])
         saving.restore(forecaster._room, header, arrays)
     except InvalidArgument as error:

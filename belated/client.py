@@ -197,9 +197,10 @@ class Client:
         The forecaster is one of ours, such as `bl.BOLD(bl.Exp3(actions=3), seed=7)`, or as the catalog writes it.
         """
         if isinstance(forecaster, Forecaster):
-            given = {} if forecaster.reward_range is None else {"reward_range": list(forecaster.reward_range)}
+            data = catalog.to_data(forecaster)
+            given = {"reward_range": data.pop("reward_range")} if "reward_range" in data else {}
             more = {"seed": forecaster.seed, **given, **more}
-            forecaster = catalog.to_data(forecaster)
+            forecaster = data
         body = {"name": name, "actions": list(actions), "forecaster": forecaster, **more}
         return _made(Experiment, self._call("POST", "/v1/experiments", body, again=False))
 

@@ -278,7 +278,7 @@ def _name(kind: str, name: str) -> str:
 
 
 def _parameters(make: Any) -> dict[str, inspect.Parameter]:
-    return {n: p for n, p in inspect.signature(make).parameters.items() if n not in ("seed", "reward_range")}
+    return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
 
 
 def _choosable(make: Any, feedback: str) -> bool:

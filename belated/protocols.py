@@ -116,7 +116,7 @@ class Learner(ABC):
     in_order: ClassVar[bool] = False
     #: Kernel `lost(params, state, context, action, probability)`, which a learner may have or not: a prediction will
     #: have no feedback (its ticket was cancelled or has expired, or its action was replaced: then `action` is -1).
-    #: `answering` and `memo` are those of the prediction.
+    #: `answering` and `memo` are those of the prediction. Not called under QPM-D, whose learner has no tickets.
     lost: ClassVar[Any] = None
     #: Whether `update` reads `state.answering`, itself or in a kernel that it calls. Copies in `PerContext` do not know
     #: it under Direct, which takes only those that say False.
@@ -243,7 +243,7 @@ class Learner(ABC):
 
 
 class Game(ABC):
-    """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1].
+    """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1], unless it says otherwise.
 
     A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
     is against; `stochastic` and `means`, if its rewards are i.i.d. draws; `scale`, what regret is measured in. A game

@@ -104,3 +104,15 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     return str(value)
+
+
+def interval(name: str, given: Any) -> tuple[float, float]:
+    """Two finite numbers, the second above the first."""
+    pair = sequence(name, given, least=2)
+    if len(pair) != 2:
+        raise InvalidArgument(f"{name} must be two numbers, got {given!r}")
+    low = real(f"{name}[0]", pair[0])
+    high = real(f"{name}[1]", pair[1], above=low)
+    if not math.isfinite(high - low):
+        raise InvalidArgument(f"{name} is too wide: {given!r}")
+    return low, high

@@ -90,7 +90,8 @@ def _play_learner(learner: Learner) -> None:
             action, probability = player.ask(context)
             waiting.append((t, player.predictions, action, probability, player.memo))
             if t % 7 == 3:
-                player.lose(context, *waiting.pop()[1:])  # cancelled
+                _, asked, action, probability, memo = waiting.pop()  # cancelled, and sometimes replaced before
+                player.lose(context, asked, -1 if t % 2 else action, probability, memo)
             while len(waiting) > (LATE if learner.tolerates_delay and t >= ROUNDS // 2 else 0):
                 s, asked, action, probability, memo = waiting.pop(0)
                 feedback = feedback_of(game, learner, s, action)
@@ -179,6 +180,8 @@ def _play_game(game: Game) -> None:
             calls["observe"](params, memory, *KEY, t, context)
         if "event" in calls:
             calls["event"](params, memory, *KEY, t)
+        for i in range(game.point_size):
+            feedback[i] = ((t + i) % 5) / (4.0 * game.point_size)
         calls["outcome"](params, memory, *KEY, t, (t * 7 // 3) % game.actions, feedback)
         if t % 10 == 0 or t == last:
             calls["regret"](params, memory)
@@ -188,16 +191,17 @@ def _draw_delays(law: Delays) -> None:
     delay, params = _calls(law)["kernel"], guard.Pointer(law.params(), "params")
     longest = law.longest()
     reward = (0.5,) if law.depends_on_reward else ()
+    looks = law.depends_on_action or law.depends_on_reward
     for t in range(1, _rounds(law) + 1):
-        for action in range(_actions(law)):
+        for action in range(actions_of(law) if looks else 1):
             delay(params, *KEY, t, action, *reward)
     if longest is not None and longest > ROUNDS:
         delay(params, *KEY, longest, 0, *reward)
 
 
-def _actions(law: Delays) -> int:
-    """How many actions to draw for."""
-    return (getattr(law, "actions", None) or 3) if law.depends_on_action or law.depends_on_reward else 1
+def actions_of(law: Delays) -> int:
+    """How many actions a law is made for; 3 if for any number."""
+    return getattr(law, "actions", None) or 3
 
 
 def looks_at_actions_only_if_it_says(law: Delays) -> None:

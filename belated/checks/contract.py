@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from belated import catalog, delays, games
+from belated.checks import arenas
 from belated.engine.play import play
 from belated.errors import BelatedError, Unsupported
 from belated.forecasters import Forecaster
+from belated.forecasters.instance import Instance
 from belated.protocols import Delays, Game, Learner
 
 #: As far as feedback goes in checks where it may be any finite number.
@@ -80,7 +82,8 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     """A game that suits the learner: a fixed table of rewards, some 0 or 1 and some in between.
 
     A learner of symbols names the game that it is made for, by its `loss` and `symbols`: outcomes are fixed then. One
-    with side information gets a table of it.
+    with side information gets a table of it, one of another range than [0, 1] rewards of that range, one that plays
+    points linear losses.
     """
     draws = np.random.default_rng(seed + 1)
     contexts = [learner.example_context(draws) for _ in range(rounds)] if learner.context_size else None
@@ -89,9 +92,26 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     if learner.feedback == "symbol":
         outcomes = np.random.default_rng(seed).choice(len(learner.loss[0]), size=rounds)
         return games.Monitoring(learner.loss, learner.symbols, trace=outcomes, contexts=contexts)
+    low, high = arenas.ends(learner)
+    if learner.point_size:
+        gradients = np.random.default_rng(seed).uniform(low, high, size=(rounds, learner.point_size))
+        shown = np.zeros((rounds, 0)) if contexts is None else np.array(contexts)
+        return arenas.LinearLosses(gradients, shown, low, high)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
-    return games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
+    game = games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
+    return game if (low, high) == (0.0, 1.0) else arenas.Stretched(game, low, high)
+
+
+def choice_of(instance: Instance, action: int) -> Any:
+    """What an instance has just chosen: the action, or the numbers of its point."""
+    size = instance.learner.point_size
+    return [float(x) for x in instance.memo[:size]] if size else action
+
+
+def shown(action: Any) -> Any:
+    """The action of a decision, as `choice_of` gives it."""
+    return action.tolist() if isinstance(action, np.ndarray) else action
 
 
 def context_of(game: Game, learner: Learner, round_: int) -> Any:
@@ -103,6 +123,8 @@ def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
     """What the learner's kernels are told about a round of an arena."""
     if learner.feedback == "symbol":
         return np.array([learner.encode(action, answer_of(game, learner, round_, action))])
+    if learner.point_size:
+        return game.gradients[round_].copy()
     row = game.table[round_].copy()  # a writable one, as all that kernels are compiled for
     return row if learner.feedback == "full" else row[action : action + 1]
 

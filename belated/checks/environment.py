@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from belated.catalog import build, to_data
-from belated.checks.bounds import keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
+from belated.checks.arenas import Wanders
+from belated.checks.bounds import actions_of, keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
 from belated.checks.contract import demand
 from belated.engine.play import play
 from belated.forecasters import Direct
@@ -32,66 +33,102 @@ def _rounds(game: Game | Delays) -> int:
     return ROUNDS if longest is None else min(ROUNDS, longest)
 
 
-def _play_out(
-    game: Game, actions: np.ndarray[Any, Any], announced: bool = False, form: Any = kernel
-) -> tuple[Any, Any, float]:
-    """Rewards, feedback and regret when these actions are played, with or without a game's announcements."""
+class Course(NamedTuple):
+    """What a game gave, round after round, and its regret at the end."""
+
+    rewards: Any
+    told: Any  # feedback
+    shown: Any  # side information
+    regret: float
+
+
+def _play_out(game: Game, actions: Any, announced: bool = False, form: Any = kernel) -> Course:
+    """What comes when these actions (or points) are played, with or without a game's announcements."""
     event = form(game.event) if announced and game.announces else None
-    outcome, regret = form(game.outcome), form(game.regret)
     observe = form(game.observe) if game.context_size else None
-    params, memory, context = game.params(), np.zeros(game.memory()), np.zeros(game.context_size)
-    vector = np.zeros(max(game.feedback_size, game.point_size))
-    rewards, told = [], []
-    for t, action in enumerate(actions.tolist(), start=1):
+    outcome, regret = form(game.outcome), form(game.regret)
+    params, memory = game.params(), np.zeros(game.memory())
+    vector, context = np.zeros(max(game.feedback_size, game.point_size)), np.zeros(game.context_size)
+    rewards, told, shown = [], [], []
+    for t, action in enumerate(actions, start=1):
         if observe is not None:
             observe(params, memory, *KEY, t, context)
         if event is not None:
             replaced = int(event(params, memory, *KEY, t))
             demand(replaced < game.actions, f"round {t}: replaced action {replaced} is outside 0..{game.actions - 1}")
-        rewards.append(float(outcome(params, memory, *KEY, t, action, vector)))
-        told.append(vector.copy())
-    return np.array(rewards), np.array(told), float(regret(params, memory))
+        if game.point_size:
+            vector[: game.point_size] = action
+        rewards.append(float(outcome(params, memory, *KEY, t, 0 if game.point_size else int(action), vector)))
+        told.append(vector[: game.feedback_size].copy())
+        shown.append(context.copy())
+    return Course(np.array(rewards), np.array(told), np.array(shown), float(regret(params, memory)))
+
+
+def _points(game: Game, count: int, seed: int) -> Any:
+    """Points to play, such as `Wanders` plays: in the unit ball, and their numbers add up to at most 1."""
+    return np.random.default_rng(seed).random((count, game.point_size)) / game.point_size
 
 
 def rewards_are_in_range(game: Game) -> None:
-    """Rewards and feedback lie in [0, 1], and the feedback says what the reward was (or is the number of a symbol)."""
+    """Rewards and feedback are finite and lie in the game's range, and the feedback says what the reward was (or is the
+    number of a symbol, or a gradient)."""
     n = _rounds(game)
     actions = np.arange(n) % game.actions
-    rewards, told, regret = _play_out(game, actions)
-    demand(((rewards >= 0) & (rewards <= 1)).all(), f"rewards outside [0, 1]: {rewards.min()}..{rewards.max()}")
+    rewards, told, _, regret = _play_out(game, _points(game, n, 0) if game.point_size else actions)
+    low, high = (0.0, 1.0) if game.feedback == "symbol" else (game.smallest, game.largest)
+    if not game.point_size:  # else rewards are losses, of any range
+        inside = ((rewards >= low) & (rewards <= high)).all()
+        demand(inside, f"rewards outside [{low:g}, {high:g}]: {rewards.min()}..{rewards.max()}")
+    demand(np.isfinite(rewards).all(), f"rewards of {rewards.min()}..{rewards.max()}")
+    inside = ((told >= game.smallest) & (told <= game.largest) & np.isfinite(told)).all()
+    demand(inside, f"feedback outside [{game.smallest:g}, {game.largest:g}]: {told.min()}..{told.max()}")
     own = told[np.arange(n), actions] if game.feedback == "full" else told[:, 0]
     if game.feedback == "symbol":
-        known = (own == own.round()) & (own >= 0) & (own <= game.largest)
+        known = own == own.round()
         demand(known.all(), f"feedback that is not the number of a symbol, 0 to {game.largest:g}: {own[~known][:1]}")
-    else:
+    elif not game.point_size:
         demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
     demand(np.isfinite(regret), f"regret is {regret}")
 
 
 def outcomes_ignore_play(game: Game) -> None:
-    """The reward of an action in a round is the same whatever was played before: the adversary is oblivious.
+    """What an action gets in a round, and the side information, are the same whatever was played before: the adversary
+    is oblivious. Games that say `reactive` need not be.
 
     It is also the same whether replaced actions are announced or not.
     """
+    if game.reactive:
+        return
     n = _rounds(game)
     rng = np.random.default_rng(1)
     for action in range(game.actions):
-        steady, _, _ = _play_out(game, np.full(n, action))
-        mixed_actions = np.where(rng.random(n) < 0.5, action, rng.integers(game.actions, size=n))
-        mixed, _, _ = _play_out(game, mixed_actions, announced=True)
-        same = mixed_actions == action
-        demand(np.array_equal(steady[same], mixed[same]), f"the rewards of action {action} depend on what was played")
+        same = rng.random(n) < 0.5
+        if game.point_size:
+            steady_actions, others = _points(game, n, 2), _points(game, n, 3)
+            mixed_actions = np.where(same[:, None], steady_actions, others)
+        else:
+            steady_actions = np.full(n, action)
+            mixed_actions = np.where(same, action, rng.integers(game.actions, size=n))
+            same = mixed_actions == action
+        steady, mixed = _play_out(game, steady_actions), _play_out(game, mixed_actions, announced=True)
+        what = "points" if game.point_size else f"action {action}"
+        for name, one, two in (
+            (f"rewards of {what}", steady.rewards[same], mixed.rewards[same]),
+            (f"feedback for {what}", steady.told[same], mixed.told[same]),
+            ("side information", steady.shown, mixed.shown),
+        ):
+            demand(np.array_equal(one, two), f"the {name} depends on what was played before; say reactive = True")
 
 
 def any_round_stands_alone(game: Game) -> None:
     """Where it says so (`any_round`): what a round pays does not depend on which rounds it was asked for before."""
-    if not game.any_round:
+    if not game.any_round or game.point_size:
         return
     n = _rounds(game)
     outcome, params, observe = kernel(game.outcome), game.params(), kernel(game.observe) if game.context_size else None
-    vector, context = np.zeros(game.actions if game.feedback == "full" else 1), np.zeros(game.context_size)
+    vector, context = np.zeros(game.feedback_size), np.zeros(game.context_size)
     actions = np.arange(n) % game.actions
-    rewards, told, _ = _play_out(game, actions)
+    rewards, told, *_ = _play_out(game, actions)
     for first in (1, 2, n // 2 + 1):
         memory = np.zeros(game.memory())
         for t in range(first, n + 1, 3):
@@ -108,16 +145,18 @@ def any_round_stands_alone(game: Game) -> None:
 def plays_the_same_compiled(game: Game) -> None:
     """Compiled and Python runs of a learner that ignores feedback have the same regret, and so have plain kernels."""
     n = _rounds(game)
-    actions = np.arange(n) % game.actions
+    actions = _points(game, n, 1) if game.point_size else np.arange(n) % game.actions
     for compiled, in_python in zip(_play_out(game, actions), _play_out(game, actions, form=plain), strict=True):
         demand(np.array_equal(compiled, in_python), "compiled kernels and the same in plain Python differ")
 
     law = _NoDelay()
+    learner = Wanders(game.point_size) if game.point_size else RoundRobin(game.actions)
     one, two = (
-        play(Direct(RoundRobin(game.actions)), game, law, rounds=n, replications=2, engine=e)
+        play(Direct(learner), game, law, rounds=n, replications=2, engine=e, record=True)
         for e in ("compiled", "python")
     )
     demand(np.array_equal(one.regret, two.regret), "compiled and Python differ in regret")
+    demand(np.array_equal(np.asarray(one.actions), np.asarray(two.actions)), "compiled and Python differ in actions")
 
 
 class _NoDelay(Delays):
@@ -146,25 +185,27 @@ def is_plain_data(spec: Game | Delays) -> None:
 
 
 def delays_are_delays(law: Delays) -> None:
-    """Whole numbers, at least 0, at most the stated maximum."""
-    drawn = _draw(law)
-    demand((drawn >= 0).all(), f"a delay of {drawn.min()}")
-    if law.maximum is not None:
-        demand(drawn.max() <= law.maximum, f"a delay of {drawn.max()}, above the stated maximum {law.maximum}")
+    """Whole numbers, at least 0, at most the stated maximum; whatever the reward, where the law depends on it."""
+    for reward in (0.0, 0.5, 1.0) if law.depends_on_reward else (0.0,):
+        drawn = _draw(law, reward=reward)
+        demand((drawn >= 0).all(), f"a delay of {drawn.min()}")
+        if law.maximum is not None:
+            demand(drawn.max() <= law.maximum, f"a delay of {drawn.max()}, above the stated maximum {law.maximum}")
 
 
 def delays_ignore_actions_unless_they_say(law: Delays) -> None:
-    """A law that does not depend on the action gives every action the same delay; one that does is asked for each."""
-    if law.depends_on_action:
-        return
-    learners: tuple[Learner, ...] = (RoundRobin(2), Uniform(2))
+    """A law that depends neither on the action nor on the reward gives every action the same delay; one that does is
+    asked for each. Compiled and Python runs meet the same."""
+    learners: tuple[Learner, ...] = (RoundRobin(actions_of(law)), Uniform(actions_of(law)))
     n = _rounds(law)
 
     def met(who: Learner, engine: str) -> Any:
-        return play(Direct(who), Bernoulli([0.5, 0.5]), law, rounds=n, record=True, engine=engine).delays
+        game = Bernoulli([0.5] * who.actions)
+        return play(Direct(who), game, law, rounds=n, record=True, engine=engine).delays
 
     first, second = (met(who, "python") for who in learners)
-    demand(np.array_equal(first, second), "delays differ with what is played")
+    looks = law.depends_on_action or law.depends_on_reward
+    demand(looks or np.array_equal(first, second), "delays differ with what is played")
     demand(np.array_equal(first, met(learners[0], "compiled")), "compiled and Python differ in delays")
 
 
@@ -173,7 +214,7 @@ def mean_is_the_mean(law: Delays) -> None:
 
     An infinite one goes with feedback that may stay away, or with a tail so heavy that one draw outweighs most others.
     """
-    if law.depends_on_action or not law.iid or law.mean is None:
+    if law.depends_on_action or law.depends_on_reward or not law.iid or law.mean is None:
         return
     drawn = _draw(law, 20_000)
     values = drawn.astype(float)
@@ -189,11 +230,12 @@ def mean_is_the_mean(law: Delays) -> None:
     demand(heavy or abs(values.mean() - law.mean) <= error, f"mean {law.mean} is stated, {values.mean():.4g} is drawn")
 
 
-def _draw(law: Delays, rounds: int = ROUNDS) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _draw(law: Delays, rounds: int = ROUNDS, reward: float = 0.0) -> np.ndarray[Any, np.dtype[np.int64]]:
     delay, params = kernel(law.kernel), law.params()
     longest = law.longest()
     n = rounds if longest is None else min(rounds, longest)
-    return np.array([delay(params, *KEY, t, 0) for t in range(1, n + 1)], np.int64)
+    told = (reward,) if law.depends_on_reward else ()
+    return np.array([delay(params, *KEY, t, 0, *told) for t in range(1, n + 1)], np.int64)
 
 
 GAME_CHECKS: tuple[Callable[[Game], None], ...] = (

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from belated import catalog
+from belated.checks import arenas
 from belated.checks.contract import CheckFailed, answer_of, arena, compare, context_of, demand, laws
+from belated.checks.promises import ends_every_prediction, gives_back_the_memo, keeps_the_order
 from belated.engine.play import play
 from belated.engine.workspace import kernels_of
 from belated.errors import BelatedError, CertificateError, Unsupported
@@ -250,7 +252,9 @@ def lives_in_a_ledger(forecaster: Forecaster) -> None:
         try:
             ledger = Ledger(store)
             names = [f"action {i}" for i in range(learner.actions)]
-            experiment = make("check", names, catalog.to_data(forecaster), seed=5)
+            data = catalog.to_data(forecaster)
+            given = data.pop("reward_range", None) or arenas.ends(learner)
+            experiment = make("check", names, data, given, seed=5)
             (made,) = ledger.serve([Create(experiment, ledger.prepare(experiment))])
             tickets: dict[int, bytes] = {}
             for word, which in _script(5):
@@ -312,6 +316,9 @@ FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
     can_be_taken_back,
     saved_continues,
     lives_in_a_ledger,
+    gives_back_the_memo,
+    ends_every_prediction,
+    keeps_the_order,
     compiled_is_python,
 )
 

@@ -16,12 +16,20 @@ from belated.checks.contract import (
     allowed,
     answer_of,
     arena,
+    choice_of,
     compare,
     context_of,
     demand,
     extremes,
     feedback_of,
     laws,
+    shown,
+)
+from belated.checks.promises import (
+    bound_under_delay_is_a_bound,
+    leaves_the_counts_alone,
+    plays_points,
+    writes_its_memo_anew,
 )
 from belated.engine.play import play
 from belated.errors import Unsupported
@@ -39,14 +47,14 @@ def _instance(learner: Learner, number: int = 0, seed: int = 0) -> Instance:
     return Instance(learner, key_of(seed, 0), number)
 
 
-def _drive(instance: Instance, learner: Learner, game: Any, rounds: Iterable[int]) -> list[int]:
-    """Predict and update in turn on the given rounds; return the actions."""
+def _drive(instance: Instance, learner: Learner, game: Any, rounds: Iterable[int]) -> list[Any]:
+    """Predict and update in turn on the given rounds; return the actions, or the points."""
     actions = []
     for t in rounds:
         context = context_of(game, learner, t)
         action, probability = instance.predict(context)
         demand(0 <= action < learner.actions, f"round {t}: action {action} is outside 0..{learner.actions - 1}")
-        actions.append(action)
+        actions.append(choice_of(instance, action))
         instance.update(context, action, probability, feedback_of(game, learner, t, action))
     return actions
 
@@ -170,14 +178,14 @@ def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int
     """BOLD at constant delay d is d + 1 runs of the learner, taking turns."""
     game = arena(learner, ROUNDS)
     turns = delay + 1
-    expected = np.zeros(ROUNDS, int)
+    expected: list[Any] = [None] * ROUNDS
     for number in range(turns):
         rounds = range(number, ROUNDS, turns)
         expected[number::turns] = _drive(_instance(learner, number), learner, game, rounds)
     played = play(bold(learner), game, delays.Constant(delay), rounds=ROUNDS, record=True, engine="python")
     assert played.actions is not None
     got = played.actions[0].tolist()
-    demand(got == expected.tolist(), f"BOLD is not {turns} interleaved runs: round {_first(got, expected.tolist())}")
+    demand(got == expected, f"BOLD is not {turns} interleaved runs: round {_first(got, expected)}")
 
 
 def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | None = None) -> None:
@@ -269,17 +277,17 @@ def saved_continues(learner: Learner) -> None:
         demand(same and one.to_bytes() == two.to_bytes(), f"{one!r} does not continue identically after from_bytes")
 
 
-def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list[tuple[int, int]]:
+def _mix(forecaster: Forecaster, learner: Learner, game: Any, seed: int) -> list[tuple[int, Any]]:
     """Some predictions, updates and cancellations in a random order; returns tickets and actions."""
     rng = np.random.default_rng(seed)
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, Any]] = []
     waiting = [(letter.ticket, letter.action) for letter in forecaster._room.pending.values()]
     for _ in range(120):
         chance = rng.random()
         if chance < 0.5 or not waiting:
             decision = forecaster.predict(context_of(game, learner, len(seen)))
-            seen.append((decision.ticket, decision.action))
-            waiting.append((decision.ticket, decision.action))
+            seen.append((decision.ticket, shown(decision.action)))
+            waiting.append((decision.ticket, forecaster._room.pending[decision.ticket].action))
             continue
         ticket, action = waiting.pop(int(rng.integers(len(waiting))))
         if chance < 0.9:
@@ -340,7 +348,7 @@ def bound_is_a_bound(learner: Learner) -> None:
     demand((np.diff(steps) <= 1e-9).all(), "bound(n) is not concave")
 
 
-def _first(one: list[int], two: list[int]) -> int:
+def _first(one: list[Any], two: list[Any]) -> int:
     return next((t for t, (a, b) in enumerate(zip(one, two, strict=True), start=1) if a != b), 0)
 
 
@@ -362,6 +370,10 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     says_whether_it_weighs,
     is_refused_where_it_must,
     bound_is_a_bound,
+    writes_its_memo_anew,
+    leaves_the_counts_alone,
+    plays_points,
+    bound_under_delay_is_a_bound,
 )
 
 

@@ -13,6 +13,7 @@ that is dropped.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from belated.kernels.values import value_of
 from belated.protocols import NEEDED, NEVER
 
 #: Why the loop returned.
-BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY = range(9)
+BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY, BAD_POINT = range(10)
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -176,6 +177,7 @@ class Shape(NamedTuple):
     values: int = 0  # how many values of it the learner tells apart
     memo: int = 0  # numbers that wait beside the feedback
     point: int = 0  # those of them that are the action
+    maps: bool = False  # whether rewards are mapped to the learner's range
 
 
 @cache
@@ -186,7 +188,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     information the tally has a row of actions for all and one for each value.
     """
     begin, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point = shape
+    grows, informs, values, memo, point, maps = shape
 
     def loop(
         budget,
@@ -199,6 +201,8 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
         seed_high,
         smallest,
         largest,
+        given,
+        taken,
         desk_array,
         tally,
         pools,
@@ -309,6 +313,14 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         action = 0
                         reason = SUPPLY
                     break
+                if point:
+                    sound = True
+                    for i in range(point):
+                        feedback[i] = pool[desk.instance].memo[i]
+                        sound = sound and math.isfinite(feedback[i])
+                    if not sound:
+                        reason = BAD_POINT
+                        break
                 probability = min(probability, 1.0)
                 t += 1
                 counts[action].pulls += 1
@@ -321,9 +333,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     same.instances += desk.instances - made
                 outstanding += 1
 
-                if point:
-                    for i in range(point):
-                        feedback[i] = pool[desk.instance].memo[i]
                 reward = call_outcome(game, game_params, memory, k0, k1, t, action, feedback)
                 if by_action:
                     call_law(law, law_params, k0, k1, t, action, reward, 1, waits)
@@ -368,6 +377,10 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         letter.cancelled = 2
                         for i in range(len(letter.feedback)):
                             letter.feedback[i] = default
+                    if maps:
+                        for i in range(len(letter.feedback)):
+                            share = min((letter.feedback[i] - given[0]) / (given[1] - given[0]), 1.0)
+                            letter.feedback[i] = taken[0] + share * (taken[1] - taken[0])
                     if memo:
                         for i in range(memo):
                             letter.memo[i] = pool[desk.instance].memo[i]

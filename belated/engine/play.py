@@ -61,7 +61,6 @@ def play(
     (10, True)
     """
     _check_kinds(forecaster, game, delays)
-    forecaster = forecaster.unscaled()
     rounds = require.integer("rounds", rounds, low=1)
     replications = require.integer("replications", replications, low=1)
     require.integer("rounds x replications", rounds * replications, high=MOST_ROUNDS)
@@ -127,7 +126,7 @@ def gather(setting: Setting, tables: Tables, seconds: float, certificate: Certif
         groups={name: _plain(tables.groups[stored]) for name, stored in TALLIED.items()},
         pools={name: _plain(tables.pools[name]) for name in tables.pools.dtype.names},
         certificate=certify(setting, counts) if certificate is None else certificate,
-        theorem=covering(setting.forecaster, setting.game, setting.delays, counts, setting.default is not None),
+        theorem=covering(setting.forecaster, setting.game, setting.delays, counts),
         seconds=seconds,
         actions=actions if setting.record else None,
         delays=tables.delays if setting.record else None,
@@ -170,11 +169,13 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
     if game.point_size != (learner.point_size if isinstance(learner, Learner) else 0):
         raise InvalidArgument(_points(forecaster, game))
     if isinstance(learner, Learner):
-        if learner.feedback not in ("symbol", "any") and not (
-            learner.smallest <= game.smallest and game.largest <= learner.largest
-        ):
+        low, high = forecaster.reward_range or (learner.smallest, learner.largest)
+        if forecaster.reward_range is not None and game.feedback == "symbol":
+            raise InvalidArgument(f"{forecaster!r} takes rewards, {game!r} gives symbols")
+        ignores = learner.feedback == "any" and forecaster.reward_range is None
+        if not (ignores or learner.feedback == "symbol") and not (low <= game.smallest and game.largest <= high):
             raise InvalidArgument(
-                f"{learner!r} takes feedback in [{learner.smallest:g}, {learner.largest:g}], {game!r} gives "
+                f"{forecaster!r} takes feedback in [{low:g}, {high:g}], {game!r} gives "
                 f"[{game.smallest:g}, {game.largest:g}]"
             )
         if learner.feedback not in (game.feedback, "any"):

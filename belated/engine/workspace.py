@@ -117,7 +117,8 @@ class Workspace:
         by_action = law.depends_on_action or law.depends_on_reward
         default = (float(setting.default or 0.0), setting.default is not None)
         seed = seed_words(setting.seed)
-        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range)
+        maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
+        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range, *maps)
         self._game = (
             pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
             pointer(game.regret, pointers.REGRET_SIGNATURE),
@@ -210,8 +211,12 @@ class Workspace:
         if reason == loop.BAD_DELAY:
             raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
         if reason == loop.BAD_FEEDBACK:
-            given = self._buffers[1].tolist()
+            given = self._buffers[1][: setting.game.feedback_size].tolist()
             raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits(setting)}, {given}, {where}")
+        if reason == loop.BAD_POINT:
+            point = self._buffers[1][: setting.game.point_size].tolist()
+            learner = setting.forecaster.learner
+            raise BadPrediction(f"{learner!r} chose the point {point}, which is not finite, {where}")
         action, top = int(desk["action"]), setting.game.actions - 1
         if reason == loop.BAD_EVENT:
             raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
@@ -246,7 +251,8 @@ def loop_of(rule: Forecaster, game: Game) -> Any:
     """The loop of a forecaster on games like this."""
     kernels, learner = kernels_of(rule), rule.learner
     assert kernels is not None and isinstance(learner, Learner)
-    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size)
+    maps = rule.reward_range is not None
+    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size, maps)
     return loop.make_loop(kernels, shape)
 
 

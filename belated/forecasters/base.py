@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Numbers of a context are not larger: their squares are still finite.
 LARGEST = 1e100
-#: Arguments of every forecaster, which are no parameters of its rule.
-APART = ("learner", "seed", "reward_range")
 #: What NaN comes as.
 FLOATS = (float, np.floating)
 
@@ -41,8 +39,8 @@ class Forecaster(ABC):
     in BOLD's other instances, and in other replications of `play`, what they can draw differently by.
 
     All methods may be called from several threads. `seed` decides what learners that are specs draw; without one a
-    fresh seed is taken and kept in `.seed`. With `reward_range=(low, high)` rewards are given in that range, and mapped
-    to the learner's; `play` does not look at it, since its games give what the learner takes.
+    fresh seed is taken and kept in `.seed`. `reward_range` are the smallest and the largest reward that will be given,
+    where they are not those that the learner takes (0 and 1 for most): they are mapped to these.
 
     **A forecaster of your own** derives from this class. Annotated class attributes are its parameters (frozen, like
     those of a dataclass): they are shown, saved and stored with it. Its rule is `choose`, `deliver` and `release`,
@@ -98,24 +96,21 @@ class Forecaster(ABC):
         seed = self.seed
         known = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         object.__setattr__(self, "seed", known)
-        self._open_room(known, 0)
         if self.reward_range is not None:
-            object.__setattr__(self, "reward_range", self._check_range(self.reward_range))
+            object.__setattr__(self, "reward_range", self._check_range())
+        self._open_room(known, 0)
 
-    def _check_range(self, given: Any) -> tuple[float, float]:
-        pair = require.sequence("reward_range", given, least=2)
-        if len(pair) != 2:
-            raise InvalidArgument(f"reward_range must be two numbers, got {given!r}")
-        low = require.real("reward_range[0]", pair[0])
-        high = require.real("reward_range[1]", pair[1], above=low)
-        spec = self._spec
-        if spec is None:
-            raise Unsupported("reward_range is for learners that are specs: what a plain learner takes is not known")
-        if spec.feedback in ("symbol", "gradient") or math.isinf(spec.largest - spec.smallest):
-            raise Unsupported(f"reward_range is for rewards, {spec!r} takes {spec.feedback} feedback of any size")
-        if math.isinf(high - low):
-            raise InvalidArgument(f"reward_range is too wide: {given!r}")
-        return low, high
+    def _check_range(self) -> tuple[float, float]:
+        learner = self.learner
+        if not isinstance(learner, Learner):
+            raise Unsupported(
+                f"reward_range is for learners that are specs, which say what they take, got {shown(learner)}"
+            )
+        if learner.feedback not in ("bandit", "full", "any"):
+            raise Unsupported(f"reward_range is for rewards, {learner!r} learns from {learner.feedback} feedback")
+        if not math.isfinite(learner.largest - learner.smallest):
+            raise Unsupported(f"reward_range is mapped to the range of the learner, {learner!r} takes any reward")
+        return require.interval("reward_range", self.reward_range)
 
     def _open_room(self, seed: int, replication: int) -> None:
         room = Process(self, seed, replication)
@@ -205,15 +200,11 @@ class Forecaster(ABC):
     def parameters(self) -> dict[str, Any]:
         """What it was made with beside its learner and its seed, by name."""
         fields = (each.name for each in dataclasses.fields(self) if each.init)
-        return {name: getattr(self, name) for name in fields if name not in APART}
+        return {name: getattr(self, name) for name in fields if name not in ("learner", "seed")}
 
     def over(self, learner: Any, *, seed: int | None = None) -> Self:
         """The same forecaster, parameters and all, over another learner; with nothing learned."""
-        return type(self)(learner, **self.parameters(), seed=seed, reward_range=self.reward_range)
-
-    def unscaled(self) -> Self:
-        """The same for rewards on the learner's own scale."""
-        return self if self.reward_range is None else type(self)(self.learner, **self.parameters(), seed=self.seed)
+        return type(self)(learner, **self.parameters(), seed=seed)
 
     def fresh(self, *, seed: int | None = None, replication: int = 0) -> Self:
         """A new forecaster of the same kind over the same learner, with nothing learned.
@@ -236,7 +227,7 @@ class Forecaster(ABC):
     def __repr__(self) -> str:
         shown_as = [_name_of(self.learner) if self._spec is None else repr(self._spec)]
         for each in dataclasses.fields(self):
-            if each.init and each.name not in ("learner", "seed") and getattr(self, each.name) != each.default:
+            if each.name in self.parameters() and getattr(self, each.name) != each.default:
                 shown_as.append(f"{each.name}={getattr(self, each.name)!r}")
         return f"{type(self).__name__}({', '.join(shown_as)})"
 
@@ -315,13 +306,19 @@ class Forecaster(ABC):
         """Raise Unsupported if no action can be added."""
         if not self.replaces:
             raise Unsupported(f"{self!r} cannot get one more action: {self._keeps()}; use Direct or BOLD")
-        if self._spec is None or self._spec.with_actions((self.actions or 0) + 1) is None:
+        larger = None if self._spec is None else self._spec.with_actions((self.actions or 0) + 1)
+        if self._spec is None or larger is None:
             raise Unsupported(
                 f"{self!r} cannot get one more action: {self._called()} has no way to go on with an unknown one"
             )
         if self._spec.feedback == "full":
             raise Unsupported(
                 f"{self!r} cannot get one more action: open decisions have feedback for the old ones only"
+            )
+        if larger.memo != self._spec.memo:
+            raise Unsupported(
+                f"{self!r} cannot get one more action: open decisions have a memo of {self._spec.memo} numbers, with "
+                f"one more it would be {larger.memo}"
             )
 
     def check_among(self) -> None:
@@ -383,13 +380,24 @@ class Forecaster(ABC):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
             raise InvalidFeedback(f"feedback must be {_wanted(spec)}, got {shown(feedback)}")
-        low, high = self.reward_range or (spec.smallest, spec.largest)
-        if not ((vector >= low) & (vector <= high) & np.isfinite(vector)).all():
-            raise InvalidFeedback(f"feedback must {_limits(low, high)}, got {shown(feedback)}")
-        if self.reward_range is None:
-            return vector
-        width = spec.largest - spec.smallest
-        return np.minimum(spec.smallest + width * ((vector - low) / (high - low)), spec.largest)
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            if not ((vector >= low) & (vector <= high)).all():
+                raise InvalidFeedback(f"feedback must lie in [{low:g}, {high:g}], got {shown(feedback)}")
+            return self.scaled(vector)
+        within = (vector >= spec.smallest) & (vector <= spec.largest) if spec.feedback != "any" else True
+        if not (within & np.isfinite(vector)).all():
+            raise InvalidFeedback(f"feedback must {_limits(spec)}, got {shown(feedback)}")
+        return vector
+
+    def scaled(self, rewards: Any) -> Any:
+        """Rewards of `reward_range`, or one of them, as the learner takes them."""
+        spec = self._spec
+        if self.reward_range is None or spec is None:
+            return rewards
+        low, high = self.reward_range
+        share = np.minimum((rewards - low) / (high - low), 1.0)
+        return spec.smallest + share * (spec.largest - spec.smallest)
 
     def _called(self) -> str:
         """What messages call the learner: as `repr` does, or what a function without a name made."""
@@ -417,8 +425,10 @@ def _wanted(learner: Learner) -> str:
     return f"{size} numbers, one an action" if learner.feedback == "full" else f"{size} numbers"
 
 
-def _limits(low: float, high: float) -> str:
-    return "be finite" if math.isinf(low) and math.isinf(high) else f"lie in [{low:g}, {high:g}]"
+def _limits(learner: Learner) -> str:
+    if learner.feedback == "any" or (math.isinf(learner.smallest) and math.isinf(learner.largest)):
+        return "be finite"
+    return f"lie in [{learner.smallest:g}, {learner.largest:g}]"
 
 
 def _name_of(factory: Any) -> str:

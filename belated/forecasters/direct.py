@@ -90,7 +90,7 @@ class Direct(Forecaster):
                 seat.answer(*due)
 
     def marks(self, instances: int) -> int:
-        return 2 if self.in_order else 0
+        return 3 if self.in_order else 0
 
     def theorem(self, case: Case) -> Theorem | str:
         learner, name = case.learner, type(case.learner).__name__
@@ -138,14 +138,16 @@ class Direct(Forecaster):
 def lined_up(simple: Kernels, parts: Parts) -> Kernels:
     """The kernels of Direct for a learner that is told in order.
 
-    marks[0]: up to which round it was told; marks[1]: the first of the entries that wait, which are linked in the order
-    of their rounds, -1 if there is none.
+    marks[0]: up to which round it was told; marks[1], marks[2]: the first and the last of the entries that wait, which
+    are linked in the order of their rounds, both ways (`due` is the one before); -1 if there is none. A new one is near
+    the end, however many wait.
     """
     ask, answer, lost = parts.ask, parts.answer, parts.lost
 
     def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
         marks[0] = 0
         marks[1] = -1
+        marks[2] = -1
 
     def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
         while marks[1] >= 0 and slab[marks[1]].round == marks[0] + 1:
@@ -153,6 +155,10 @@ def lined_up(simple: Kernels, parts: Parts) -> Kernels:
             letter = slab[first]
             marks[0] += 1
             marks[1] = letter.next
+            if letter.next < 0:
+                marks[2] = -1
+            else:
+                slab[letter.next].due = -1
             if letter.cancelled == 0:
                 answer(params, pool[0], contexts[first], letter)
             letter.next = desk.free
@@ -160,14 +166,19 @@ def lined_up(simple: Kernels, parts: Parts) -> Kernels:
         return ask(params, pool[0], context, 0, k0, k1)
 
     def line_up(marks, slab, entry):
-        behind, following = -1, marks[1]
-        while following >= 0 and slab[following].round < slab[entry].round:
-            behind, following = following, slab[following].next
+        behind, following = marks[2], -1
+        while behind >= 0 and slab[behind].round > slab[entry].round:
+            behind, following = slab[behind].due, behind
         slab[entry].next = following
+        slab[entry].due = behind
         if behind < 0:
             marks[1] = entry
         else:
             slab[behind].next = entry
+        if following < 0:
+            marks[2] = entry
+        else:
+            slab[following].due = entry
         return True
 
     wait = kernel(line_up)

@@ -181,7 +181,8 @@ def _step_among(predict_among: Any, counts_open: bool) -> Any:
         state.predictions += 1
         draw = learner_draw(k0, k1, state.predictions, instance)
         action, probability = predict_among(params[0], state, context, allowed, draw)
-        state.open += 1
+        if action != NEEDED:
+            state.open += 1
         return action, probability
 
     return kernel(among_and_count if counts_open else among_at)
@@ -215,6 +216,7 @@ class Instance:
         self.learner = learner
         self.actions = learner.actions
         self.tolerates_delay = learner.tolerates_delay
+        self._points = learner.point_size
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
         counts = learner.counts_open
@@ -282,29 +284,30 @@ class Instance:
         return int(self.state["predictions"][0])
 
     def predict(self, context: Any) -> tuple[int, float]:
-        given = (self._params, self.state, self._vector(context), self._number, *self._key)
-        try:
-            action, probability = self._ask(*given)
-        except Exception as error:
-            retell(error, self.learner)
-            raise
-        times = 0
-        while action == NEEDED:
-            self.state["predictions"][0] -= 1
-            times += 1
-            supply(self.learner, self._params, self.state[0], times)
-            action, probability = self._ask(*given)
-        return int(action), float(probability)
+        return self._said(self._ask, self._vector(context))
 
     def predict_among(self, context: Any, allowed: Sequence[int]) -> tuple[int, float]:
         """Choose among some actions, whose numbers rise; only for learners that have the kernel."""
         numbers = np.array(allowed, dtype=np.int64)
-        given = (self._params, self.state, self._vector(context), numbers, self._number, *self._key)
-        try:
-            action, probability = self._among(*given)  # type: ignore[misc]
-        except Exception as error:
-            retell(error, self.learner)
-            raise
+        return self._said(self._among, self._vector(context), numbers)
+
+    def _said(self, step: Any, *given: Any) -> tuple[int, float]:
+        """What the learner says when it is asked, and given what it needs for that."""
+        times = 0
+        while True:
+            try:
+                action, probability = step(self._params, self.state, *given, self._number, *self._key)
+            except Exception as error:
+                retell(error, self.learner)
+                raise
+            if action != NEEDED:
+                break
+            self.state["predictions"][0] -= 1
+            times += 1
+            supply(self.learner, self._params, self.state[0], times)
+        if self._points and not np.isfinite(self.state["memo"][0][: self._points]).all():
+            point = self.state["memo"][0][: self._points].tolist()
+            raise BadPrediction(f"{self.learner!r} chose the point {point}, which is not finite")
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:

@@ -71,7 +71,6 @@ def save(forecaster: Forecaster) -> bytes:
         "layout": layout_text(learner),
         "seed": room.seed,
         "replication": room.replication,
-        "reward_range": forecaster.reward_range,
         "notes": None if room.notes is None else _dtype_text(room.notes.dtype),
         "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
     }

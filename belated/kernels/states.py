@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.compile import COMPILED, kernel
 from belated.protocols import Learner
@@ -26,6 +27,15 @@ def state_dtype(learner: Learner) -> np.dtype[Any]:
     clash = {"predictions", "answering", "open", "memo"} & set(names)
     if clash:
         raise InvalidArgument(f"{type(learner).__name__}.layout uses the reserved name {clash.pop()!r}")
+    name = type(learner).__name__
+    for what in ("memo", "point_size"):
+        require.integer(f"{what} of {name}", getattr(learner, what), low=0)
+    if learner.point_size > learner.memo:
+        raise InvalidArgument(
+            f"{name} has a memo of {learner.memo} numbers, and its point of {learner.point_size} is the first of them"
+        )
+    if learner.point_size and learner.actions != 1:
+        raise InvalidArgument(f"{name} plays points, which count as one action: actions is {learner.actions!r}")
     head = list(HEAD)
     if learner.counts_open:
         head.append(("open", "i8"))

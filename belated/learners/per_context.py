@@ -20,6 +20,9 @@ from belated.protocols import NEEDED, Floats, Learner
 class PerContext(Learner):
     """A copy of a learner for each of finitely many contexts, numbered from 0: `predict(2)` asks the third copy.
 
+    Whatever the learner asks for it gets from its own copy: its memo, how many of the copy's predictions are open,
+    which of them are lost, and its feedback in order. Learners that play points are refused.
+
     The copies share nothing. Under BOLD there is one pool, and each of its instances holds a copy for each context;
     under QPM-D there is one base, one held action and one set of queues for each context, and the identities of QPM-D
     hold for each. Regret is against the best map from contexts to actions: with a bound f of the learner, copies that
@@ -47,6 +50,10 @@ class PerContext(Learner):
             raise InvalidArgument(f"learner must be a spec such as UCB1(actions=3), got {self.learner!r}")
         if self.learner.context_size:
             raise Unsupported(f"PerContext takes learners without side information of their own, got {self.learner!r}")
+        if self.learner.point_size:
+            raise Unsupported(
+                f"PerContext takes learners that choose actions, got {self.learner!r}, which plays points"
+            )
         require.integer("contexts", self.contexts, low=1)
 
     @classmethod
@@ -113,9 +120,17 @@ class PerContext(Learner):
         return self.learner.weighs
 
     @property
-    def counts_open(self) -> bool:  # type: ignore[override]
-        """For its own sake: each copy counts those of its own value."""
-        return False
+    def memo(self) -> int:  # type: ignore[override]
+        """That of the copy which predicts."""
+        return self.learner.memo
+
+    @property
+    def in_order(self) -> bool:  # type: ignore[override]
+        return self.learner.in_order
+
+    @property
+    def feedback_size(self) -> int:
+        return self.learner.feedback_size
 
     @property
     def smallest(self) -> float:  # type: ignore[override]
@@ -145,11 +160,18 @@ class PerContext(Learner):
 
     @property
     def predict(self) -> Any:
-        return _make_predict(self.learner.predict, self.contexts)
+        return _make_predict(self.learner.predict, self.contexts, self.learner.counts_open, self.learner.memo)
 
     @property
     def update(self) -> Any:
-        return _make_update(self.learner.update, self.contexts)
+        return _make_update(self.learner.update, self.contexts, self.learner.counts_open, self.learner.memo)
+
+    @property
+    def lost(self) -> Any:
+        inner = self.learner
+        if inner.lost is None and not inner.counts_open:
+            return None
+        return _make_lost(inner.lost, self.contexts, inner.counts_open, inner.memo)
 
     @property
     def replace(self) -> Any:
@@ -180,8 +202,9 @@ class PerContext(Learner):
 
 
 @cache
-def _make_predict(predict: Any, contexts: int) -> Any:
+def _make_predict(predict: Any, contexts: int, counts_open: bool, memo: int) -> Any:
     inner = kernel(predict)
+    counted = _make_counted(counts_open, memo)
 
     def per_context(params, state, context, draw):
         if not 0.0 <= context[0] < contexts:
@@ -193,21 +216,98 @@ def _make_predict(predict: Any, contexts: int) -> Any:
         action, probability = inner(params, copy, context[:0], draw)
         if action == NEEDED:
             copy.predictions -= 1
+        else:
+            counted(state, copy)
         return action, probability
 
     return per_context
 
 
 @cache
-def _make_update(update: Any, contexts: int) -> Any:
+def _make_update(update: Any, contexts: int, counts_open: bool, memo: int) -> Any:
     inner = kernel(update)
+    ended = _make_ended(counts_open, memo)
 
     def per_context(params, state, context, action, probability, feedback):
-        copy = state.copies[value_of(context, contexts)]
+        value = value_of(context, contexts)
+        copy = state.copies[value]
         copy.answering = copy.predictions
+        ended(state, copy, value)
         inner(params, copy, context[:0], action, probability, feedback)
 
     return per_context
+
+
+@cache
+def _make_lost(lost: Any, contexts: int, counts_open: bool, memo: int) -> Any:
+    ended = _make_ended(counts_open, memo)
+
+    def counted(params, state, context, action, probability):
+        value = value_of(context, contexts)
+        ended(state, state.copies[value], value)
+
+    if lost is None:
+        return counted
+    inner = kernel(lost)
+
+    def per_context(params, state, context, action, probability):
+        value = value_of(context, contexts)
+        copy = state.copies[value]
+        copy.answering = copy.predictions
+        ended(state, copy, value)
+        inner(params, copy, context[:0], action, probability)
+
+    return per_context
+
+
+@cache
+def _make_counted(counts_open: bool, memo: int) -> Any:
+    """A copy has predicted: one more is open, and its memo is that of the whole."""
+
+    def nothing(state, copy):
+        pass
+
+    def count(state, copy):
+        copy.open += 1
+
+    def write(state, copy):
+        for i in range(memo):
+            state.memo[i] = copy.memo[i]
+
+    def both(state, copy):
+        copy.open += 1
+        for i in range(memo):
+            state.memo[i] = copy.memo[i]
+
+    return kernel((both if memo else count) if counts_open else write if memo else nothing)
+
+
+@cache
+def _make_ended(counts_open: bool, memo: int) -> Any:
+    """A prediction of a copy ends: one less is open, and the memo of the whole is the copy's.
+
+    Under QPM-D the last prediction of every copy is pending, and it is the last of the whole that is answered: then
+    the memo is that of another copy, unless that predicted last, and the copy still holds its own.
+    """
+
+    def nothing(state, copy, value):
+        pass
+
+    def count(state, copy, value):
+        copy.open -= 1
+
+    def write(state, copy, value):
+        if value == state.last or state.answering < state.predictions:
+            for i in range(memo):
+                copy.memo[i] = state.memo[i]
+
+    def both(state, copy, value):
+        copy.open -= 1
+        if value == state.last or state.answering < state.predictions:
+            for i in range(memo):
+                copy.memo[i] = state.memo[i]
+
+    return kernel((both if memo else count) if counts_open else write if memo else nothing)
 
 
 @cache

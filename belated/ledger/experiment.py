@@ -86,6 +86,11 @@ class Experiment:
         """Whether feedback is one reward."""
         return self.learner.feedback in ("bandit", "any")
 
+    @cached_property
+    def scales(self) -> bool:
+        """Whether rewards are mapped to the learner's range: not if that has no end."""
+        return math.isfinite(self.learner.largest - self.learner.smallest)
+
     # --- what people send ---
 
     def context(self, given: Any) -> Floats | None:
@@ -94,7 +99,7 @@ class Experiment:
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
-        """What the learner sees of a value: rewards scaled to its range, or the number of a symbol."""
+        """What the learner sees of a value: rewards as its range has them, or the number of a symbol."""
         if self.learner.feedback == "symbol":
             if not isinstance(value, str | float | int) or isinstance(value, bool):
                 raise InvalidFeedback(f"value must be a symbol, got {value!r}")
@@ -120,10 +125,11 @@ class Experiment:
             raise InvalidFeedback(f"value must be a finite number, got {value!r}")
         if not self.low <= value <= self.high:
             raise InvalidFeedback(f"value must lie in [{self.low:g}, {self.high:g}], got {value!r}")
-        least, most = self.learner.smallest, self.learner.largest
-        if math.isinf(most - least):
-            return float(value)  # any number will do
-        return min(least + (most - least) * ((value - self.low) / (self.high - self.low)), most)
+        if not self.scales:
+            return float(value)
+        learner = self.learner
+        share = min((value - self.low) / (self.high - self.low), 1.0)
+        return learner.smallest + share * (learner.largest - learner.smallest)
 
     def number(self, name: Any) -> int:
         """The number of an action."""
@@ -231,7 +237,7 @@ def make(
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidArgument(f"name must be 1 to 64 letters, digits, '.', '_' or '-', got {name!r}")
     _check_names(actions)
-    low, high = _range(reward_range)
+    low, high = require.interval("reward_range", reward_range)
     expiry = None if expiry_seconds is None else require.real("expiry_seconds", expiry_seconds, above=0, high=1e10)
     retention = None if retention_seconds is None else require.real("retention_seconds", retention_seconds, low=60)
     limits = dict(limits or {})
@@ -241,6 +247,12 @@ def make(
     seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
     built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
     made = Experiment(name, tuple(actions), built, low, high, expiry, None, most, retention)
+    learner = made.learner
+    if not made.scales and not learner.smallest <= low < high <= learner.largest:
+        raise InvalidArgument(
+            f"reward_range must lie in [{learner.smallest:g}, {learner.largest:g}], which {quoted(learner)} takes, got "
+            f"{reward_range!r}"
+        )
     if on_expiry == "drop":
         return made
     if not made.takes_numbers:
@@ -263,17 +275,6 @@ def _check_names(actions: Any) -> None:
         raise InvalidArgument(f"two actions are called {twice!r}")
 
 
-def _range(given: Any) -> tuple[float, float]:
-    pair = require.sequence("reward_range", given, least=2)
-    if len(pair) != 2:
-        raise InvalidArgument(f"reward_range must be two numbers, got {given!r}")
-    low = require.real("reward_range[0]", pair[0])
-    high = require.real("reward_range[1]", pair[1], above=low)
-    if not math.isfinite(high - low):
-        raise InvalidArgument(f"reward_range is too wide: {given!r}")
-    return low, high
-
-
 def _forecaster(given: Any, actions: int) -> Forecaster:
     """The forecaster over so many actions, of a size that can be stored."""
     try:
@@ -289,6 +290,8 @@ def _forecaster(given: Any, actions: int) -> Forecaster:
         raise InvalidArgument(f"the forecaster cannot be made: {error}") from None
     if made.actions != actions:
         raise InvalidArgument(f"{quoted(made)} has {made.actions} actions, but {actions} are named")
+    if made.reward_range is not None:
+        raise InvalidArgument(f"reward_range is the experiment's own, not of its forecaster {quoted(made)}")
     if isinstance(made.learner, Learner) and made.learner.point_size:
         raise Unsupported(f"{quoted(made)} plays points, which the service does not keep yet")
     return made

@@ -17,16 +17,15 @@ _COMPARATORS = {
 }
 
 
-def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bool = False) -> Theorem | str:
-    """The theorem that covers a run of a forecaster on a game, or the reason why none does.
-
-    `defaults` says whether feedback was made up for what expired.
-    """
+def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem | str:
+    """The theorem that covers a run of a forecaster on a game, or the reason why none does."""
     learner = rule.learner
-    reason = _outside(learner, game, counts, defaults)
+    reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
-    scale = float(game.scale)
+    low, scale = 0.0, float(game.scale)
+    if rule.reward_range is not None:
+        low, scale = rule.reward_range[0], rule.reward_range[1] - rule.reward_range[0]
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     pools = counts.pools
     case = Case(
@@ -34,7 +33,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bo
         n=counts.n,
         peak=np.asarray(counts.summary["peak"], float),
         peaks=np.asarray(counts.cells["peak"], float),
-        means=None if means is None else means / (scale or 1.0),
+        means=None if means is None else (means - low) / (scale or 1.0),
         scale=scale,
         total=np.asarray(counts.summary["total"], float),
         pool_rounds=np.asarray(pools["rounds"], float) if pools.size else None,
@@ -46,11 +45,11 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts, defaults: bo
     return found
 
 
-def _outside(learner: Any, game: Game, counts: Counts, defaults: bool) -> str | None:
+def _outside(learner: Any, game: Game, counts: Counts) -> str | None:
     """What no theorem covers."""
     if not isinstance(learner, Learner):
         return "a plain learner has no stated bound"
-    if defaults:
+    if counts.summary["defaulted"].any():
         return "a default was learned for feedback that did not come in time, which the theorems do not cover"
     if counts.tally["cancelled"].any():
         return "tickets were cancelled, which the theorems do not cover"
