@@ -403,3 +403,53 @@ def test_a_default_for_a_replaced_action_is_dropped():
 def test_where_there_is_no_default(learner, game, options, said):
     with pytest.raises((InvalidArgument, Unsupported), match=said):
         bl.play(bl.Direct(learner), game, GEOMETRIC, 10, **{"default": 0.0} | options)
+
+
+# --- where games and forecasters are taken apart ---
+
+
+@dataclass(frozen=True)
+class Tires(own.Prices):
+    """Pays less the longer it is played."""
+
+    reactive: bool = True
+
+
+def test_groups_of_games():
+    grouped = bl.games.Grouped([Tires(10.0), Tires(10.0)])
+    assert grouped.reactive and (grouped.smallest, grouped.largest) == (0.0, 10.0)
+    assert not bl.games.Grouped([own.Prices(), own.Prices()]).reactive
+    with pytest.raises(InvalidArgument, match="must have actions, not points"):
+        bl.games.Grouped([own.Quadratic(), own.Quadratic()])
+    with pytest.raises(InvalidArgument, match="must be of the class, size and feedback"):
+        bl.games.Grouped([own.Prices(10.0), own.Prices(9.0)])
+
+
+def test_no_table_of_what_depends_on_play():
+    with pytest.raises(InvalidArgument, match="answers to what was played: it is no table of rewards"):
+        bl.games.deal(own.Lift(), 10)
+    with pytest.raises(InvalidArgument, match="takes points: it is no table of rewards"):
+        bl.games.deal(own.Quadratic(), 10)
+
+
+def test_an_environment_takes_actions():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(InvalidArgument, match="an environment takes numbers of actions"):
+        bl.adapters.gymnasium.GameEnv(own.Quadratic(), 10)
+
+
+@dataclass(frozen=True)
+class Debts(bl.EpsilonGreedy):
+    smallest = -1.0
+    largest = 0.0
+
+
+def test_a_log_has_its_own_range():
+    polars = pytest.importorskip("polars")
+    log = polars.DataFrame(
+        {"action": [0, 1] * 500, "probability": 0.5, "value": [0.0, 1.0] * 500, "decided_at": range(1000)}
+    )
+    with pytest.raises(InvalidArgument, match="reward_range is the log's own"):
+        bl.replay(log, bl.Direct(bl.UCB1(2), reward_range=(0, 2)), runs=1)
+    with pytest.raises(Unsupported, match="takes feedback in"):
+        bl.replay(log, bl.Direct(Debts(2)), runs=1)

@@ -188,6 +188,8 @@ class GameEnv(gym.Env[Any, Any]):
     def __init__(self, game: Game, rounds: int | None = None) -> None:
         if not isinstance(game, Game):
             raise InvalidArgument(f"game must be something like bl.games.Bernoulli([.2, .5, .9]), got {game!r}")
+        if game.point_size:
+            raise InvalidArgument(f"an environment takes numbers of actions, {game!r} takes points")
         game.check_playable()
         longest = game.longest()
         self.game = game

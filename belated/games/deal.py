@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from belated import require
+from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
 from belated.protocols import Floats, Game
@@ -19,6 +20,9 @@ def deal(game: Game, rounds: int, *, seed: int = 0, replication: int = 0) -> Flo
     >>> deal(bl.games.Bernoulli([0.25, 0.75]), rounds=1000).mean(axis=0).tolist()
     [0.266, 0.735]
     """
+    if game.reactive or game.point_size:
+        what = "answers to what was played" if game.reactive else "takes points"
+        raise InvalidArgument(f"{game!r} {what}: it is no table of rewards")
     require.integer("rounds", rounds, low=0, high=game.longest())
     require.integer("seed", seed, low=0, high=2**64 - 1)
     require.integer("replication", replication, low=0)

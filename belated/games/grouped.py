@@ -85,8 +85,16 @@ class Grouped(Game):
         return max(game.scale for game in self.games)
 
     @property
+    def smallest(self) -> float:  # type: ignore[override]
+        return self.games[0].smallest
+
+    @property
     def largest(self) -> float:  # type: ignore[override]
         return self.games[0].largest
+
+    @property
+    def reactive(self) -> bool:  # type: ignore[override]
+        return any(game.reactive for game in self.games)
 
     @property
     def loss(self) -> Any:
@@ -147,8 +155,11 @@ def _check(i: int, game: Any, first: Any) -> None:
         raise InvalidArgument(f"games[{i}] must be a game such as Bernoulli([.2, .8]), got {game!r}")
     if game.context_size or game.announces:
         raise InvalidArgument(f"games[{i}] must have no side information and no events of its own, got {game!r}")
+    if game.point_size:
+        raise InvalidArgument(f"games[{i}] must have actions, not points, got {game!r}")
     same = type(game) is type(first) and game.outcome is first.outcome
-    if not same or (game.actions, game.feedback, game.largest) != (first.actions, first.feedback, first.largest):
+    alike = ("actions", "feedback", "smallest", "largest")
+    if not same or any(getattr(game, name) != getattr(first, name) for name in alike):
         raise InvalidArgument(
             f"games[{i}] must be of the class, size and feedback of games[0], {first!r}; got {game!r}"
         )

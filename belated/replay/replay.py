@@ -314,8 +314,15 @@ def _made(given: Any, log: Log) -> Forecaster:
         raise InvalidArgument(
             f"{made!r} has {made.actions} actions, the log has {log.actions}: {', '.join(log.labels)}"
         )
+    if made.reward_range is not None:
+        raise InvalidArgument(f"reward_range is the log's own, not of {made!r}")
     learner = made.learner
     if isinstance(learner, Learner):
+        if learner.feedback == "bandit" and not learner.smallest <= 0.0 < 1.0 <= learner.largest:
+            raise Unsupported(
+                f"{learner!r} takes feedback in [{learner.smallest:g}, {learner.largest:g}]: rewards of a log are told "
+                "from 0 to 1"
+            )
         if learner.feedback not in ("bandit", "any"):
             raise Unsupported(
                 f"{learner!r} learns from {learner.feedback} feedback: a log has the reward of one action"
