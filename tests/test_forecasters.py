@@ -26,8 +26,14 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 class ReferenceScribe(Scribe):
     """The same in the reference's shape."""
 
-    def update(self, action, probability, feedback, number):
+    def tell(self, context, action, probability, feedback, number):
         self.past.append((action, probability, feedback))
+
+    def lose(self, context):
+        pass
+
+    def number(self, context):
+        return self.t
 
 
 def machine(kind, name, actions=3, seed=5):
@@ -98,7 +104,7 @@ def machine(kind, name, actions=3, seed=5):
             if kind is not bl.BOLD:
                 assert self.f.instances == 1
             if kind is bl.QPMD:
-                assert self.f.queued == [len(self.model.queues[i]) for i in range(actions)]
+                assert self.f.queued == [len(self.model.waiting(None, i)) for i in range(actions)]
                 assert self.f.steps == self.model.steps == sum(self.f.asked)
                 assert self.f.asked == self.model.asked
                 assert self.f.steps <= max(self.model.tickets, 1)
