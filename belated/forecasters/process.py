@@ -217,6 +217,7 @@ class Process:
         what it was told be told again.)"""
         before = None if self.book is None else self.book.copy()
         asked = None if self.asked is None else list(self.asked)
+        self._told = False
         try:
             done = step(self, *given)
         except Exception:
