@@ -86,7 +86,7 @@ def lived(f: Any, seed: int = 0, steps: int = 300, rewards: Any = None) -> list[
 
 def test_parameters_are_kept_wherever_it_goes(own: Any) -> None:
     f = own(bl.UCB1(3), size=7, seed=3)
-    assert repr(f) == "Batches(UCB1(actions=3), size=7)" and f.parameters() == {"size": 7}
+    assert repr(f) == "Batches(UCB1(actions=3), size=7)" and f.parameters() == {"reward_range": None, "size": 7}
     lived(f)
     for made in (
         f.fresh(seed=1),

@@ -71,6 +71,8 @@ class Forecaster(ABC):
     replaces: ClassVar[bool] = False
     #: Whether it may play games whose course depends on what was played.
     plays_reactive: ClassVar[bool] = False
+    #: Whether instances are told in the order of their predictions; others refuse learners that say `in_order`.
+    keeps_order: ClassVar[bool] = False
     #: Whether instance 0 is asked for other actions than are played: then its questions are counted (n', T'_i).
     counts_asks: ClassVar[bool] = False
     #: Whether a service need keep only the feedback of what waits in queues, not the whole letters.
@@ -117,6 +119,9 @@ class Forecaster(ABC):
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
         self.check(room.spec or room.seats[0].learner)
+        if room.spec is not None and room.spec.in_order and not self.keeps_order:
+            name, called = type(self).__name__, self._called()
+            raise Unsupported(f"{name} cannot play {called}, which must be told in order: use Direct or BOLD")
         room.begin()
 
     # --- what people call ---

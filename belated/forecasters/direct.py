@@ -38,6 +38,7 @@ class Direct(Forecaster):
     propensity = True
     chooses_among = True
     plays_reactive = True
+    keeps_order = True
     excludes = ("reward",)
     wants = (
         "Direct's theorems allow delays that depend on the action, but not on the reward, and whether they do cannot "

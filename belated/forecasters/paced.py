@@ -43,8 +43,6 @@ class Paced(Forecaster):
                 f"Paced cannot play {self._called()}, which learns from {self._spec.feedback} feedback: it is for "
                 "learners of full information and of gradients; use Direct, BOLD or QPMD"
             )
-        if getattr(learner, "in_order", False):
-            raise Unsupported(f"Paced cannot play {self._called()}, which must be told in order: use Direct or BOLD")
 
     def _keeps(self) -> str:
         return "it keeps a queue of feedback"

@@ -48,6 +48,7 @@ class SDB(QPMD):
 
     guarantee = "R_base(n) + sum_i gap_i (E G* + 1), i.i.d. rewards, without prior"
     seats = 2
+    keeps_order = False
     wants = (
         "SDB's theorem allows delays that depend on the action, but not on rewards that are not in yet, and whether "
         "they do cannot be known while feedback is out."
@@ -77,8 +78,6 @@ class SDB(QPMD):
             )
         if getattr(learner, "memo", 0):
             raise Unsupported(f"SDB cannot play {called}: it writes a memo for each prediction; use Direct or BOLD")
-        if getattr(learner, "in_order", False):
-            raise Unsupported(f"SDB cannot play {called}, which must be told in order: use Direct or BOLD")
         if self.prior and getattr(learner, "counts_open", False):
             raise Unsupported(f"prior is for learners that do not count their open predictions, got {called}")
         for action, reward in self.prior:

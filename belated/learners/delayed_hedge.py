@@ -37,6 +37,7 @@ class DelayedHedge(Learner):
     actions: int
     feedback = "full"
     counts_open = True
+    reads_answering = False
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
