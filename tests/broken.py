@@ -105,17 +105,6 @@ class Dissolves(Wrong):
 
 
 @dataclass(frozen=True)
-class Divides(Wrong):
-    """Uses the probability and does not say so."""
-
-    actions: int
-
-    @staticmethod
-    def update(params, state, context, action, probability, feedback):
-        state.last += 1.0 / probability
-
-
-@dataclass(frozen=True)
 class Fragile(Wrong):
     """Says that it tolerates no delay (and so must be refused by Direct)."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import belated as bl
+from belated.checks import bounds, environment, learner, promises
 from belated.kernels.compile import kernel
 from belated.protocols import Delays
 from tests import ticket_learners as own
@@ -112,6 +113,15 @@ class FallsInTotal(bl.DelayedHedge):
 
     def bound_under_delay(self, n: int, total: float) -> float:
         return n + 1e6 - total
+
+
+@dataclass(frozen=True)
+class WeighsSecretly(own.BanditDiary):
+    """Uses the probability of a prediction, and does not say so."""
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.digest = int(1000.0 * probability)
 
 
 # --- forecasters ---
@@ -250,3 +260,33 @@ class SecretlyByReward(Delays):
     @property
     def kernel(self) -> Any:
         return own.good_news_last
+
+
+HEDGE = bl.DelayedHedge(3)
+#: Each check with what it must fail on.
+TWINS = [
+    (learner.says_whether_it_weighs, WeighsSecretly()),
+    (promises.writes_its_memo_anew, AddsToItsMemo()),
+    (promises.writes_its_memo_anew, LeavesTheMemo()),
+    (promises.leaves_the_counts_alone, CountsItself()),
+    (promises.leaves_the_counts_alone, ForgetsLosses()),
+    (promises.leaves_the_counts_alone, TurnsBack()),
+    (bounds.stays_in_its_arrays, TrustsTheAction()),
+    (promises.plays_points, FliesOff()),
+    (promises.plays_points, SaysHalf()),
+    (promises.bound_under_delay_is_a_bound, ConvexInTotal(3)),
+    (promises.bound_under_delay_is_a_bound, FallsInTotal(3)),
+    (promises.gives_back_the_memo, AnswersTheLast(HEDGE)),
+    (promises.gives_back_the_memo, CompiledWithoutMemo(HEDGE)),
+    (promises.ends_every_prediction, Silent(HEDGE)),
+    (promises.ends_every_prediction, TellsTwice(HEDGE)),
+    (promises.keeps_the_order, Hasty(HEDGE)),
+    (environment.outcomes_ignore_play, SecretLift()),
+    (environment.outcomes_ignore_play, SecretSight()),
+    (environment.outcomes_ignore_play, Drags()),
+    (environment.rewards_are_in_range, Steep()),
+    (environment.rewards_are_in_range, Overpays()),
+    (environment.delays_are_delays, BeforeTheReward()),
+    (environment.delays_are_delays, BeyondItsMaximum()),
+    (bounds.keeps_to_the_rules, SecretlyByReward()),
+]

@@ -6,7 +6,7 @@ import pytest
 
 import belated as bl
 from belated import checks
-from belated.checks import CheckFailed, bounds, environment, promises
+from belated.checks import CheckFailed, promises
 from belated.checks import learner as learners
 from tests import broken_promises as broken
 from tests import ticket_learners as own
@@ -61,35 +61,7 @@ def test_forecaster(forecaster, check):
     check(forecaster)
 
 
-HEDGE = bl.DelayedHedge(3)
-BROKEN = [
-    (promises.writes_its_memo_anew, broken.AddsToItsMemo()),
-    (promises.writes_its_memo_anew, broken.LeavesTheMemo()),
-    (promises.leaves_the_counts_alone, broken.CountsItself()),
-    (promises.leaves_the_counts_alone, broken.ForgetsLosses()),
-    (promises.leaves_the_counts_alone, broken.TurnsBack()),
-    (bounds.stays_in_its_arrays, broken.TrustsTheAction()),
-    (promises.plays_points, broken.FliesOff()),
-    (promises.plays_points, broken.SaysHalf()),
-    (promises.bound_under_delay_is_a_bound, broken.ConvexInTotal(3)),
-    (promises.bound_under_delay_is_a_bound, broken.FallsInTotal(3)),
-    (promises.gives_back_the_memo, broken.AnswersTheLast(HEDGE)),
-    (promises.gives_back_the_memo, broken.CompiledWithoutMemo(HEDGE)),
-    (promises.ends_every_prediction, broken.Silent(HEDGE)),
-    (promises.ends_every_prediction, broken.TellsTwice(HEDGE)),
-    (promises.keeps_the_order, broken.Hasty(HEDGE)),
-    (environment.outcomes_ignore_play, broken.SecretLift()),
-    (environment.outcomes_ignore_play, broken.SecretSight()),
-    (environment.outcomes_ignore_play, broken.Drags()),
-    (environment.rewards_are_in_range, broken.Steep()),
-    (environment.rewards_are_in_range, broken.Overpays()),
-    (environment.delays_are_delays, broken.BeforeTheReward()),
-    (environment.delays_are_delays, broken.BeyondItsMaximum()),
-    (bounds.keeps_to_the_rules, broken.SecretlyByReward()),
-]
-
-
-@pytest.mark.parametrize(("check", "wrong"), BROKEN, ids=lambda x: getattr(x, "__name__", type(x).__name__))
+@pytest.mark.parametrize(("check", "wrong"), broken.TWINS, ids=lambda x: getattr(x, "__name__", type(x).__name__))
 def test_check_fails_on_its_broken_twin(check, wrong):
     with pytest.raises(CheckFailed):
         check(wrong)

@@ -14,11 +14,14 @@ import pytest
 import belated as bl
 from belated.checks import contract, forecaster
 from belated.errors import InvalidArgument, Unsupported
+from belated.forecasters.instance import Instance
+from belated.kernels.random import key_of
 from belated.ledger.database import open_store
 from belated.ledger.experiment import make
 from belated.ledger.items import Cancel, Create, Decide, Feedback, Replace
 from belated.ledger.ledger import Ledger
 from belated.ledger.verify import verify
+from belated.protocols import NEEDED
 from tests import ticket_learners as own
 
 KINDS = [bl.Direct, bl.BOLD, bl.QPMD, bl.Paced]
@@ -216,6 +219,21 @@ def test_a_prediction_that_needs_something_first_is_open_once(kind):
         assert states(f)[0]["open"] == f.outstanding > 0 and len(before) > 100
     if kind in (bl.Direct, bl.Paced):
         contract.compare(f, contract.arena(own.Needs(), 300), WILD, 300, 30)
+
+
+@dataclass(frozen=True)
+class NeedsAmong(own.Needs):
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        if params.have < state.predictions:
+            return NEEDED, 1.0
+        return allowed[state.open % len(allowed)], 1.0
+
+
+def test_so_is_a_choice_among_some():
+    instance = Instance(NeedsAmong(), key_of(0, 0), 0)
+    assert [instance.predict_among(None, [0, 2])[0] for _ in range(8)] == [0, 2] * 4
+    assert instance.predictions == instance.state["open"][0] == 8
 
 
 # --- lost ---

@@ -218,6 +218,7 @@ def test_a_learner_plays_games_within_its_range():
 
 def test_a_learner_that_ignores_feedback_plays_games_of_any_range():
     contract.compare(bl.BOLD(bl.RoundRobin(2)), own.Prices(10.0), GEOMETRIC, 300, None)
+    contract.compare(bl.BOLD(bl.RoundRobin(2)), own.Prices(10.0), GEOMETRIC, 300, 12, 2.5)
 
 
 def test_feedback_outside_the_range_is_refused_in_process():

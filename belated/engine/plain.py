@@ -77,7 +77,8 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         wait = min(delay, setting.expiry)
         if wait < NEVER:
             expires = delay > setting.expiry
-            feedback = setting.default if expires else _told(setting, action, vector[:size])
+            given = vector[:size] if not expires else None if setting.default is None else np.array([setting.default])
+            feedback = None if given is None else _told(setting, action, given)
             due[t + wait].append((decision.ticket, cell, feedback, expires))
             if t + wait <= rounds:
                 counts["due_count"] += 1
@@ -133,7 +134,9 @@ def _seen(setting: Setting, observe: Any, params: Any, memory: Any, key: Any, ro
 def _told(setting: Setting, action: int, vector: Any) -> Any:
     """What `update` is given: rewards, or the symbol itself."""
     game, learner = setting.game, setting.forecaster.learner
+    ignored = isinstance(learner, Learner) and learner.feedback == "any"
     if game.feedback == "symbol":
-        ignored = isinstance(learner, Learner) and learner.feedback == "any"
         return 0.0 if ignored else game.decode(action, float(vector[0]))
+    if ignored and setting.forecaster.reward_range is None:
+        return np.clip(vector, learner.smallest, learner.largest)  # it need not fit
     return vector.copy() if isinstance(learner, Learner) or game.feedback == "full" else float(vector[0])

@@ -390,8 +390,7 @@ class Forecaster(ABC):
             if not ((vector >= low) & (vector <= high)).all():
                 raise InvalidFeedback(f"feedback must lie in [{low:g}, {high:g}], got {shown(feedback)}")
             return self.scaled(vector)
-        within = (vector >= spec.smallest) & (vector <= spec.largest) if spec.feedback != "any" else True
-        if not (within & np.isfinite(vector)).all():
+        if not ((vector >= spec.smallest) & (vector <= spec.largest) & np.isfinite(vector)).all():
             raise InvalidFeedback(f"feedback must {_limits(spec)}, got {shown(feedback)}")
         return vector
 
@@ -431,7 +430,7 @@ def _wanted(learner: Learner) -> str:
 
 
 def _limits(learner: Learner) -> str:
-    if learner.feedback == "any" or (math.isinf(learner.smallest) and math.isinf(learner.largest)):
+    if math.isinf(learner.smallest) and math.isinf(learner.largest):
         return "be finite"
     return f"lie in [{learner.smallest:g}, {learner.largest:g}]"
 
