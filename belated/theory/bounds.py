@@ -109,7 +109,7 @@ def bold_pools(base_bound: BaseBound, rounds: ArrayLike, peaks: ArrayLike) -> fl
     never come add nothing. Conditions as in `bold`, with side information that looks at nothing that was played.
 
     >>> round(bold_pools(lambda m: hedge(m, 4), [600, 400], [9, 4]), 1)
-    145.3
+    143.9
     """
     counts, most = _vector("rounds", rounds), _vector("peaks", peaks)
     if counts.shape != most.shape:
