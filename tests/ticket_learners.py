@@ -117,6 +117,7 @@ class Recalls(Learner):
     feedback = "full"
     memo = 2
     counts_open = True
+    reads_answering = False
 
     def layout(self) -> np.dtype[Any]:
         return np.dtype([(name, "i8") for name in ("wrong", "ended", "below", "most", "digest")])
