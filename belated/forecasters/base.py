@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 LARGEST = 1e100
 #: What NaN comes as.
 FLOATS = (float, np.floating)
+#: The rule; and what a forecaster says of its rule, which says nothing of another's.
+RULE = {"choose", "deliver", "release", "begin"}
+STATED = (
+    *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
+    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order"),
+)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
@@ -46,7 +52,9 @@ class Forecaster(ABC):
     those of a dataclass): they are shown, saved and stored with it. Its rule is `choose`, `deliver` and `release`,
     which keep everything in the room that they are given; `kernels` is the same rule again for the compiled loop, and
     may be left out. `belated.checks.check_forecaster` tells whether it keeps the contract; `bl.catalog.add` enters it.
-    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity.
+    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity. That goes for
+    one that derives from another forecaster and changes its rule, too: what the other states (and its kernels) it
+    must state again, as `theorem = bl.BOLD.theorem`, if it holds.
     """
 
     learner: Any
@@ -87,7 +95,19 @@ class Forecaster(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls._changes_the_rule():
+            for name in STATED:
+                if name not in vars(cls):
+                    setattr(cls, name, vars(Forecaster)[name])
         dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    @classmethod
+    def _changes_the_rule(cls) -> bool:
+        """Whether it derives from a forecaster and does something else: then what that states does not hold for it."""
+        parents = [each for each in cls.__mro__[1:] if issubclass(each, Forecaster) and each is not Forecaster]
+        known = {name for each in parents for name in vars(each) if not name.startswith("__")}
+        own = {name for name, value in vars(cls).items() if callable(value) or isinstance(value, property)}
+        return bool(own & known & (RULE | (known - vars(Forecaster).keys())))
 
     def __post_init__(self) -> None:
         learner = self.learner
@@ -348,7 +368,7 @@ class Forecaster(ABC):
             raise InvalidArgument(f"{self._spec!r} takes no context, got {shown(context)}")
         try:
             vector = np.array(context, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vector = np.zeros(0)
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)

@@ -45,7 +45,7 @@ class Seat(Protocol):
 class Room(Protocol):
     """What a rule may touch."""
 
-    #: Which prediction this is, from 1: all of the forecaster's are counted.
+    #: In `choose`: which prediction this is, from 1: all of the forecaster's are counted. Elsewhere it is 0.
     round: int
 
     @property

@@ -102,6 +102,7 @@ def to_arrays(room: Process) -> dict[str, Any]:
         **_letters("open", opened, learner),
         "states": np.concatenate([empty_states(learner), *(seat.learner.state for seat in room.seats)]),
         "pools": np.array([seat.pool for seat in room.seats], dtype="i8"),
+        "idle": np.array(sorted(number for free in room.idle.values() for number in free), dtype="i8"),
         "asked": np.array(room.asked or [], dtype="i8"),
         "notes": np.frombuffer(b"" if room.notes is None else room.notes.tobytes(), "u1"),
         "queues": np.array([queue for queue, *_ in waiting], dtype="i8"),
@@ -142,8 +143,10 @@ def restore(room: Process, header: dict[str, Any], arrays: dict[str, Any]) -> No
     for number, pool in enumerate(arrays["pools"].tolist()):
         seat = room.make(pool)
         seat.learner.state[0] = arrays["states"][number]
-        if room.rule.grows and number not in busy:
-            room.idle.setdefault(pool, []).append(number)
+    free = arrays.get("idle")  # bytes of before do not have it: then those without an open ticket are
+    for number in free.tolist() if free is not None else [n for n in range(len(room.seats)) if n not in busy]:
+        if room.rule.grows:
+            room.idle.setdefault(room.seats[number].pool, []).append(number)
     if room.asked is not None:
         room.asked = [int(x) for x in arrays["asked"]]
     if room.notes is not None:

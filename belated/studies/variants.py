@@ -32,6 +32,10 @@ class RandomBOLD(BOLD):
     The choice does not look at predictions, so BOLD's theorem covers it, and M = G* + 1 as ever.
     """
 
+    theorem = BOLD.theorem
+    identities = BOLD.identities
+    replaces = propensity = keeps_order = True
+
     def check(self, learner: Any) -> None:
         super().check(learner)
         if self.by_value:
@@ -102,6 +106,7 @@ class TicketQPMD(QPMD):
     """
 
     queues_feedback_only = False
+    identities = QPMD.identities
 
     def to_bytes(self) -> bytes:
         raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")
