@@ -31,7 +31,7 @@ FLOATS = (float, np.floating)
 RULE = {"choose", "deliver", "release", "begin"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
-    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order"),
+    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "numbers_letters"),
 )
 
 
@@ -85,6 +85,9 @@ class Forecaster(ABC):
     counts_asks: ClassVar[bool] = False
     #: Whether a service need keep only the feedback of what waits in queues, not the whole letters.
     queues_feedback_only: ClassVar[bool] = False
+    #: Whether its kernels find in `letter.number` which of its instance's predictions a letter is of. False, which takes
+    #: less room, where that is the round, because the instance is asked once in every round, or does not matter.
+    numbers_letters: ClassVar[bool] = True
     #: What delays may not depend on, for its theorem: "action", "reward".
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.
@@ -302,7 +305,8 @@ class Forecaster(ABC):
         return 0
 
     def queues(self) -> int:
-        """How many queues of feedback it has that a page should show, numbered from 0."""
+        """How many queues of feedback it has that a page should show, numbered from 0: at least 1 where there are any,
+        unless it has a layout."""
         return 0
 
     def identities(self, counts: Counts) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Parts(NamedTuple):
     ask: Any  # ask(params, state, context, instance, k0, k1) -> action, probability
     tell: Any  # tell(params, state, context, number, action, probability, feedback)
     answer: Any  # answer(params, state, context, letter): tell with all that an entry of the mailbox holds
-    lost: Any  # lost(params, state, context, number, letter, action): a prediction will have no feedback
+    lost: Any  # lost(params, state, context, letter.number, letter, action): a prediction will have no feedback
     replace: Any  # replace_all(desk, params, pool, action), for all instances
     values: int  # how many values of side information the learner tells apart; 0: no matter
     in_order: bool  # whether the learner wants its feedback in the order of its predictions

@@ -35,6 +35,7 @@ class RandomBOLD(BOLD):
     theorem = BOLD.theorem
     identities = BOLD.identities
     replaces = propensity = keeps_order = True
+    numbers_letters = False
 
     def check(self, learner: Any) -> None:
         super().check(learner)
@@ -107,6 +108,7 @@ class TicketQPMD(QPMD):
 
     queues_feedback_only = False
     identities = QPMD.identities
+    numbers_letters = False
 
     def to_bytes(self) -> bytes:
         raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")
