@@ -96,8 +96,9 @@ class PerContext(Learner):
     def _migrate(self, version: int, old: Any, state: Any) -> None:
         state["last"] = old["last"]
         for known, copy in zip(old["copies"], state["copies"], strict=True):
-            for name in ("predictions", "answering"):
-                copy[name] = known[name]
+            for name in ("predictions", "answering", "open", "memo"):
+                if name in known.dtype.names and name in states.state_dtype(self.learner).names:
+                    copy[name] = known[name]
             self.learner.migrate(version, known, copy)
 
     @property

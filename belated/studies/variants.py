@@ -92,8 +92,13 @@ def take_nth(marks, count):
 class LowestUCB1(UCB1):
     """UCB1 that breaks ties by the lowest number alone, not by the fewest predictions first (design rule 2).
 
-    It does not count its predictions, so all actions have been predicted equally often, for all it knows.
+    It does not count its predictions, so all actions have been predicted equally often, for all it knows. The theorems
+    allow any rule for ties.
     """
+
+    bound = UCB1.bound
+    stochastic_bound = UCB1.stochastic_bound
+    delayed_bound = UCB1.delayed_bound
 
     @staticmethod
     def predict(params, state, context, draw):
