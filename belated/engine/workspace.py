@@ -133,7 +133,11 @@ class Workspace:
         self._learner = (states.as_record(rule.params()), states.params(learner), states.blank(learner))
         self._asked: tuple[Any, int] = ((), 0)
         self._contexts = np.zeros((room, game.context_size))
-        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(max(game.feedback_size, game.point_size)), np.zeros(game.context_size))
+        self._buffers = (
+            np.zeros(AHEAD, np.int64),
+            np.zeros(max(game.feedback_size, game.point_size)),
+            np.zeros(game.context_size),
+        )
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
         """Play replications first..last-1. `tick(rounds)` is told of progress; when it says False, stop."""

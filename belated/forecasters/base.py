@@ -52,9 +52,9 @@ class Forecaster(ABC):
     those of a dataclass): they are shown, saved and stored with it. Its rule is `choose`, `deliver` and `release`,
     which keep everything in the room that they are given; `kernels` is the same rule again for the compiled loop, and
     may be left out. `belated.checks.check_forecaster` tells whether it keeps the contract; `bl.catalog.add` enters it.
-    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity. That goes for
-    one that derives from another forecaster and changes its rule, too: what the other states (and its kernels) it
-    must state again, as `theorem = bl.BOLD.theorem`, if it holds.
+    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity. That goes
+    for one that derives from another forecaster and changes its rule, too: what the other states, and its kernels, it
+    must state again if it holds, as `theorem = bl.BOLD.theorem`.
     """
 
     learner: Any
@@ -85,8 +85,8 @@ class Forecaster(ABC):
     counts_asks: ClassVar[bool] = False
     #: Whether a service need keep only the feedback of what waits in queues, not the whole letters.
     queues_feedback_only: ClassVar[bool] = False
-    #: Whether its kernels find in `letter.number` which of its instance's predictions a letter is of. False, which takes
-    #: less room, where that is the round, because the instance is asked once in every round, or does not matter.
+    #: Whether its kernels find in `letter.number` which of its instance's predictions a letter is of. False takes less
+    #: room, where that is the round (the instance is asked once in every round) or does not matter.
     numbers_letters: ClassVar[bool] = True
     #: What delays may not depend on, for its theorem: "action", "reward".
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")

@@ -13,11 +13,12 @@ import dataclasses
 import hashlib
 import json
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated.errors import InvalidState
+from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters.room import Letter
 from belated.kernels.states import blank, state_dtype
 from belated.protocols import Learner
@@ -42,7 +43,25 @@ def spec_data(spec: Any) -> dict[str, Any]:
         fields = spec.to_fields()
     else:
         fields = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}
-    return {"name": type(spec).__name__.lower(), **{name: _plain(value) for name, value in fields.items()}}
+    return {"name": name_of(spec), **{name: _plain(value) for name, value in fields.items()}}
+
+
+def name_of(spec: Any) -> str:
+    """The name that stands for a spec's class in data, unless one of belated's own would come back for it."""
+    kind, name = type(spec), type(spec).__name__.lower()
+    if not kind.__module__.startswith("belated."):
+        root = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
+        for other in _below(root):
+            if other.__name__.lower() == name and other.__module__.startswith("belated."):
+                mine, theirs = (f"{each.__module__}.{each.__qualname__}" for each in (kind, other))
+                raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is {theirs}; rename it")
+    return name
+
+
+def _below(root: type) -> Iterator[type]:
+    for each in root.__subclasses__():
+        yield each
+        yield from _below(each)
 
 
 def _plain(value: Any) -> Any:
@@ -82,7 +101,7 @@ def save(forecaster: Forecaster) -> bytes:
 
 def forecaster_data(forecaster: Forecaster) -> dict[str, Any]:
     """A forecaster as plain data: its name, its learner, and those of its parameters that are not as by default."""
-    name = type(forecaster).__name__.lower()
+    name = name_of(forecaster)
     usual = {each.name: each.default for each in dataclasses.fields(forecaster)}
     given = {key: value for key, value in forecaster.parameters().items() if value != usual[key]}
     return {"name": name, "learner": spec_data(forecaster.learner), **{key: _plain(v) for key, v in given.items()}}
