@@ -50,8 +50,8 @@ def _demand_draws(f: Forecaster, context: Any) -> None:
         wanted, error = DRAWS * probability, math.sqrt(DRAWS * 0.25)
         demand(
             abs(count - wanted) <= AWAY * error,
-            f"{f!r} says `propensity`, but in {DRAWS} draws of one decision it plays action {action} {count} times, which "
-            f"it says to have probability {probability:g}",
+            f"{f!r} says `propensity`, but in {DRAWS} draws of one decision it plays action {action} {count} times, "
+            f"and says that it has probability {probability:g}",
         )
 
 
