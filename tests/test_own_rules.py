@@ -324,7 +324,7 @@ def test_a_name_that_is_belateds_own_is_not_written():
     class BOLD(bl.Direct):
         pass
 
-    with pytest.raises(InvalidArgument, match="BOLD cannot be written as data: there 'bold' is belated"):
+    with pytest.raises(InvalidArgument, match="BOLD cannot be written as data: there 'bold' is belated's own"):
         BOLD(bl.UCB1(3)).to_bytes()
 
 

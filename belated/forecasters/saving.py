@@ -48,13 +48,14 @@ def spec_data(spec: Any) -> dict[str, Any]:
 
 def name_of(spec: Any) -> str:
     """The name that stands for a spec's class in data, unless one of belated's own would come back for it."""
-    kind, name = type(spec), type(spec).__name__.lower()
+    kind: type = type(spec)
+    name = kind.__name__.lower()
     if not kind.__module__.startswith("belated."):
-        root: type = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
+        root = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
         for other in _below(root):
             if other.__name__.lower() == name and other.__module__.startswith("belated."):
-                mine, theirs = (f"{each.__module__}.{each.__qualname__}" for each in (kind, other))
-                raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is {theirs}; rename it")
+                mine = f"{kind.__module__}.{kind.__qualname__}"
+                raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is belated's own; rename it")
     return name
 
 
