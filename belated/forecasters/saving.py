@@ -59,7 +59,7 @@ def name_of(spec: Any) -> str:
     return name
 
 
-def _below(root: type) -> Iterator[type]:
+def _below(root: type[Any]) -> Iterator[type[Any]]:
     for each in root.__subclasses__():
         yield each
         yield from _below(each)
