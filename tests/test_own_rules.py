@@ -15,7 +15,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.room import Kernels
 from belated.kernels.compile import kernel
 from belated.kernels.random import outcome_draw, uniform
-from belated.kernels.states import blank
+from belated.kernels.states import PlainRecords, blank
 from belated.protocols import NEEDED, Game, Learner
 from tests.test_oracle import in_plain_python
 
@@ -358,3 +358,8 @@ def test_a_new_version_of_a_learner_keeps_what_copies_have_open():
     old["copies"]["open"] = 7
     learner.migrate(1, np.asarray(old)[0], np.asarray(state)[0])
     assert (np.asarray(state)["copies"]["open"] == 7).all()
+
+
+def test_records_in_plain_python_say_what_they_are():
+    rows = np.zeros(1, [("x", "i8")]).view(PlainRecords)
+    assert rows[0].dtype.names == ("x",)  # which taking over an earlier version looks at

@@ -80,6 +80,12 @@ class PlainRecord:
     def __init__(self, row: np.void) -> None:
         object.__setattr__(self, "_row", row)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As NumPy's own records have it: `migrate` looks at it."""
+        found: np.dtype[Any] = self._row.dtype
+        return found
+
     def __getattr__(self, name: str) -> Any:
         try:
             found = self._row[name]
