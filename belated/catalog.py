@@ -91,6 +91,9 @@ def add(spec: Spec) -> Spec:
     >>> bl.catalog.add(bl.UCB1) is bl.UCB1
     True
     """
+    if not isinstance(spec, type) or isabstract(spec):
+        what = "one without its abstract methods" if isinstance(spec, type) else "an object"
+        raise InvalidArgument(f"the catalog takes classes that can be made, got {what}: {quoted(spec)}")
     name = spec.__name__.lower()
     for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
         if not issubclass(spec, kind):

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 from numpy.typing import NDArray
 
+#: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
+STATED = ("bound", "stochastic_bound", "bound_under_delay", "delayed_bound", "guarantee")
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -88,6 +90,9 @@ class Learner(ABC):
     and two that a learner may ask for: `open` (see `counts_open`) and `memo`.
 
     A learner must accept predict after predict: a cancelled round is skipped.
+
+    One that derives from another and has a `predict` or `update` of its own does not inherit the other's bounds, nor
+    with a `predict` of its own its `predict_among`: if they hold, it says so (`bound = UCB1.bound`).
     """
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
@@ -154,6 +159,15 @@ class Learner(ABC):
         def symbols(self) -> tuple[tuple[Hashable, ...], ...]:
             """The symbols of that game, likewise."""
             ...
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        parent, own = super(cls, cls), vars(cls)
+        for kernel, stated in (("predict", (*STATED, "predict_among")), ("update", STATED)):
+            if kernel in own and getattr(parent, kernel) is not getattr(Learner, kernel):
+                for name in stated:
+                    if name not in own:
+                        setattr(cls, name, vars(Learner)[name])
 
     @property
     def feedback_size(self) -> int:

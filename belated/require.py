@@ -101,7 +101,7 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     Traceback (most recent call last):
     belated.errors.InvalidArgument: feedback must be one of bandit, full, got 'banditt'
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidArgument(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     return str(value)
 

@@ -90,7 +90,7 @@ class Batches(bl.Forecaster):
 
         def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
             letter = slab[entry]
-            lost(params, pool[0], context, letter.round, letter, action)
+            lost(params, pool[0], context, letter.number, letter, action)
             return False
 
         def back(desk, marks):

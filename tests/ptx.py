@@ -56,7 +56,7 @@ def strange(text: str) -> set[str]:
 def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
     """The assembly of all kernels of a forecaster over a learner, called as the loop calls them."""
     rule = forecaster(learner)
-    begin, choose, deliver, release, back, replace = rule.kernels(parts_of(learner))
+    begin, choose, deliver, release, back, replace = rule.kernels(parts_of(learner, rule.numbers_letters))
 
     def step(desks, rules, params, blank, pool, marks, slab, contexts, k0, k1, tally, entry, replaced):
         desk = desks[0]
@@ -76,7 +76,7 @@ def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
 
     memory = (states.records(loop.DESK, 1), states.as_record(rule.params()), states.params(learner))
     pool = states.records(states.state_dtype(learner), 2)
-    slab = mailbox.make_slab(2, learner.feedback_size, learner.memo)
+    slab = mailbox.make_slab(2, learner.feedback_size, learner.memo, rule.numbers_letters)
     mail = (np.zeros(8, np.int64), slab, np.zeros((2, learner.context_size)))
     tally = states.records(loop.TALLY, learner.actions)
     return ptx(step, *memory, states.blank(learner), pool, *mail, WORD, WORD, tally, 0, 0)

@@ -242,6 +242,52 @@ class OtherKernels(bl.Direct):
         return usual._replace(deliver=kernel(deliver))
 
 
+class Holds(bl.QPMD):
+    """States the probability of a question as that of a held action."""
+
+    propensity = True
+
+
+class PicksAny(bl.SDB):
+    """Plays what was asked for when other actions could be chosen; with a probability that is no propensity."""
+
+    chooses_among = propensity = True
+
+
+class RemembersTheOld(bl.Paced):
+    """Feedback for an action that was replaced waits in its queue."""
+
+    replaces = True
+
+
+class States(Sound):
+    """A number for a theorem."""
+
+    def theorem(self, case: Any) -> Any:
+        return 3.0
+
+
+class LeavesItsMarks(bl.Paced):
+    """Needs three marks."""
+
+    def marks(self, instances: int) -> int:
+        return 2
+
+
+class LooksBack(bl.Direct):
+    """Reads what lies before its marks."""
+
+    def kernels(self, parts: Any) -> Any:
+        usual = super().kernels(parts)
+        choose = usual.choose
+
+        def looks(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
+            marks[desk.steps - 1] += 0
+            return choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally)
+
+        return usual._replace(choose=kernel(looks))
+
+
 BROKEN = [
     (contract.keeps_its_parameters, Loses, {"every": 3}, "from fresh"),
     (contract.keeps_its_parameters, Changes, {}, "comes back"),
@@ -259,6 +305,13 @@ BROKEN = [
     (contract.lives_in_a_ledger, LooksAround, {}, "in a service"),
     (contract.lives_in_a_ledger, ByTicket, {}, "in a service"),
     (contract.compiled_is_python, OtherKernels, {}, "compiled and Python differ"),
+    (contract.counts_are_certified, States, {}, "theorem must return"),
+    (contract.probabilities_are_propensities, Holds, {}, "64 times, and says that it has probability 0.5"),
+    (contract.probabilities_are_propensities, PicksAny, {}, "draws of one decision"),
+    (contract.chooses_among_those, PicksAny, {}, "was to choose among"),
+    (contract.forgets_what_was_replaced, RemembersTheOld, {}, "the action before it with that number"),
+    (contract.kernels_stay_in_their_arrays, LeavesItsMarks, {}, r"marks\[2\] is outside .* in begin"),
+    (contract.kernels_stay_in_their_arrays, LooksBack, {}, r"marks\[-1\] is outside .* in looks"),
 ]
 
 
@@ -267,7 +320,7 @@ def test_a_check_fails_on_its_broken_twin(
     check: Any, kind: Any, given: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CheckFailed, match=says):
-        check(entered(monkeypatch, kind)(bl.UCB1(3), **given))
+        check(entered(monkeypatch, kind)(bl.Hedge(3) if issubclass(kind, bl.Paced) else bl.UCB1(3), **given))
 
 
 def test_what_they_spoil_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +345,15 @@ class Plain:
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
         pass
+
+
+@pytest.mark.parametrize(("stated", "says"), [({"grows": False}, "`grows = True`"), ({"pools": "two"}, "pools")])
+def test_what_fails_in_another_way_is_told_as_a_failed_check(stated: Any, says: str) -> None:
+    kind: Any = type("Twin", (bl.BOLD,), {"grows": stated.get("grows", True)})
+    twin = kind(bl.UCB1(3))
+    object.__setattr__(twin, "pools", stated.get("pools", "one"))
+    with pytest.raises(CheckFailed, match=says):
+        checks.check_forecaster(twin)
 
 
 # --- the example ---

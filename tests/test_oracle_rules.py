@@ -173,9 +173,10 @@ def test_in_plain_python_longer_plays_agree(pair, engine):
 
 @pytest.mark.skipif(not COMPILED, reason="this process compiles nothing already")
 def test_everything_runs_and_agrees_without_compilation():
+    more = [str(Path(__file__).with_name(f"test_{name}.py")) for name in ("new_forecasters", "own_rules")]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-W", "error"]
     done = subprocess.run(
-        [*command, __file__, str(Path(__file__).with_name("test_new_forecasters.py")), "-k", "in_plain_python"],
+        [*command, __file__, *more, "-k", "in_plain_python"],
         cwd=ROOT,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -38,6 +38,16 @@ def accepts(forecaster: type[Forecaster], learner: Learner) -> bool:
     return True
 
 
+def over(forecaster: Forecaster, *learners: Learner) -> Forecaster | None:
+    """The forecaster over the first of some learners that it does not refuse."""
+    for learner in learners:
+        try:
+            return forecaster.over(learner, seed=0)
+        except Unsupported:
+            continue
+    return None
+
+
 def allowed(learner: Learner) -> list[type[Forecaster]]:
     """The forecasters that may play a learner."""
     return [forecaster for forecaster in catalog.FORECASTERS.values() if accepts(forecaster, learner)]

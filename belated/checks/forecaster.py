@@ -16,12 +16,15 @@ from belated import catalog
 from belated.checks import arenas
 from belated.checks.contract import CheckFailed, answer_of, arena, compare, context_of, demand, laws
 from belated.checks.promises import ends_every_prediction, gives_back_the_memo, keeps_the_order
+from belated.checks.rule_bounds import kernels_stay_in_their_arrays
+from belated.checks.stated import chooses_among_those, forgets_what_was_replaced, probabilities_are_propensities
 from belated.engine.play import play
 from belated.engine.workspace import kernels_of
 from belated.errors import BelatedError, CertificateError, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.process import Process
 from belated.protocols import Game, Learner
+from belated.theory.theorems import Theorem
 
 ROUNDS = 120
 
@@ -302,13 +305,17 @@ def _demand_answers(forecaster: Forecaster, answers: Any) -> Any:
 
 
 def counts_are_certified(forecaster: Forecaster) -> None:
-    """`play` finds its identities, and those that all share, on many delays."""
+    """`play` finds its identities, and those that all share, on many delays; and a theorem, or why there is none."""
     game = arena(spec_of(forecaster), ROUNDS)
     for law, expiry in laws(ROUNDS):
         try:
-            play(forecaster, game, law, rounds=ROUNDS, replications=2, expiry=expiry, engine="python")
+            r = play(forecaster, game, law, rounds=ROUNDS, replications=2, expiry=expiry, engine="python")
         except CertificateError as error:
             raise CheckFailed(f"{law!r}, expiry {expiry}: {error}") from None
+        demand(
+            isinstance(r.theorem, Theorem | str),
+            f"{forecaster!r}: theorem must return a Theorem, or a text that says why there is none, got {r.theorem!r}",
+        )
 
 
 FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
@@ -322,6 +329,10 @@ FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
     gives_back_the_memo,
     ends_every_prediction,
     keeps_the_order,
+    probabilities_are_propensities,
+    chooses_among_those,
+    forgets_what_was_replaced,
+    kernels_stay_in_their_arrays,
     compiled_is_python,
 )
 
@@ -329,4 +340,10 @@ FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
 def check_forecaster(forecaster: Forecaster) -> None:
     """All of them, for a forecaster over a learner that is a spec; both should be entered in the catalog."""
     for check in FORECASTER_CHECKS:
-        check(forecaster)
+        try:
+            check(forecaster)
+        except CheckFailed:
+            raise
+        except Exception as error:
+            said = f"{forecaster!r}, {check.__name__}: {type(error).__name__}: {error}"
+            raise CheckFailed(said) from error

@@ -100,6 +100,8 @@ class QuietProbe(Probe):
     @staticmethod
     def update(params, state, context, action, probability, feedback):
         state.below = min(state.below, state.open)
+        state.late += int(state.answering < state.last)
+        state.last = state.answering
         state.told += 1
         digest(state, state.answering, action + int(100.0 * feedback[0]))
 
@@ -108,6 +110,13 @@ class QuietProbe(Probe):
         state.below = min(state.below, state.open)
         state.gone += 1
         digest(state, state.answering, -action)
+
+
+@dataclass(frozen=True)
+class OrderedQuietProbe(QuietProbe):
+    """The same, told in order."""
+
+    in_order = True
 
 
 def records(state: Any) -> Iterator[Any]:

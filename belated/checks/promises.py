@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from belated.checks.contract import arena, compare, context_of, demand, feedback_of, laws
-from belated.checks.probes import BanditProbe, OrderedProbe, Probe, QuietProbe, records
+from belated.checks.contract import arena, compare, context_of, demand, feedback_of, laws, over
+from belated.checks.probes import BanditProbe, OrderedProbe, OrderedQuietProbe, Probe, QuietProbe, records
 from belated.engine.workspace import kernels_of
-from belated.errors import BadPrediction, Unsupported
+from belated.errors import BadPrediction
 from belated.forecasters import Forecaster
 from belated.forecasters.instance import Instance
 from belated.forecasters.process import Process
@@ -115,7 +115,7 @@ def _instance(learner: Learner) -> Instance:
 
 def gives_back_the_memo(forecaster: Forecaster) -> None:
     """A learner finds in its memo, and in `answering`, those of the prediction that ends; compiled likewise."""
-    probed = _over(forecaster, Probe(), BanditProbe(), PerContext(Probe(), 2))
+    probed = over(forecaster, Probe(), BanditProbe(), PerContext(Probe(), 2))
     if probed is None:
         return  # it plays no learner with a memo
     for seat in _lived(probed).seats:
@@ -134,9 +134,7 @@ def gives_back_the_memo(forecaster: Forecaster) -> None:
 
 def ends_every_prediction(forecaster: Forecaster) -> None:
     """When every ticket has ended, an instance knows it of all its predictions, but for one that is still pending."""
-    probed = _over(
-        forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2)
-    )
+    probed = over(forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2))
     if probed is None:
         return
     for seat in _lived(probed).seats:
@@ -151,7 +149,7 @@ def ends_every_prediction(forecaster: Forecaster) -> None:
 
 def keeps_the_order(forecaster: Forecaster) -> None:
     """A learner that says `in_order` is told in the order of its predictions, or refused; compiled likewise."""
-    probed = _over(forecaster, OrderedProbe(), PerContext(OrderedProbe(), 2))
+    probed = over(forecaster, OrderedProbe(), OrderedQuietProbe(), PerContext(OrderedProbe(), 2))
     if probed is None:
         return
     for seat in _lived(probed).seats:
@@ -161,16 +159,6 @@ def keeps_the_order(forecaster: Forecaster) -> None:
         game = arena(probed.learner, ROUNDS)
         for law, expiry in laws(ROUNDS):
             compare(probed, game, law, ROUNDS, expiry)
-
-
-def _over(forecaster: Forecaster, *learners: Learner) -> Forecaster | None:
-    """The forecaster over the first of some learners that it does not refuse."""
-    for learner in learners:
-        try:
-            return forecaster.over(learner, seed=0)
-        except Unsupported:
-            continue
-    return None
 
 
 def _lived(forecaster: Forecaster) -> Process:

@@ -178,6 +178,7 @@ class Shape(NamedTuple):
     memo: int = 0  # numbers that wait beside the feedback
     point: int = 0  # those of them that are the action
     maps: bool = False  # whether rewards are mapped to the learner's range
+    numbers: bool = False  # whether the number of the prediction waits beside the feedback
 
 
 @cache
@@ -188,7 +189,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     information the tally has a row of actions for all and one for each value.
     """
     begin, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point, maps = shape
+    grows, informs, values, memo, point, maps, numbers = shape
 
     def loop(
         budget,
@@ -381,6 +382,8 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                         for i in range(len(letter.feedback)):
                             share = min((letter.feedback[i] - given[0]) / (given[1] - given[0]), 1.0)
                             letter.feedback[i] = taken[0] + share * (taken[1] - taken[0])
+                    if numbers:
+                        letter.number = pool[desk.instance].predictions
                     if memo:
                         for i in range(memo):
                             letter.memo[i] = pool[desk.instance].memo[i]

@@ -18,18 +18,20 @@ from belated.kernels.states import Records, records
 Wheel = np.ndarray[Any, np.dtype[np.int32]]
 
 
-def entry_dtype(feedback: int, memo: int = 0) -> np.dtype[Any]:
-    """One pending feedback, `feedback` numbers long, with a memo where there is any."""
+def entry_dtype(feedback: int, memo: int = 0, numbers: bool = False) -> np.dtype[Any]:
+    """One pending feedback, `feedback` numbers long, with a memo and the number of its prediction where they matter."""
     fields: list[Any] = [("due", "i8"), ("round", "i8"), ("probability", "f8"), ("feedback", "f8", (feedback,))]
     if memo:
         fields.append(("memo", "f8", (memo,)))
+    if numbers:
+        fields.append(("number", "i8"))
     fields += [("action", "i4"), ("instance", "i4"), ("next", "i4"), ("cancelled", "i4")]
     return np.dtype(fields, align=True)
 
 
-def make_slab(size: int, feedback: int, memo: int = 0) -> Records:
+def make_slab(size: int, feedback: int, memo: int = 0, numbers: bool = False) -> Records:
     """Room for `size` entries; a power of two."""
-    return records(entry_dtype(feedback, memo), size)
+    return records(entry_dtype(feedback, memo, numbers), size)
 
 
 def make_wheel(size: int) -> Wheel:

@@ -103,15 +103,15 @@ class Workspace:
         self._setting = setting
         self._tables = tables
         rule, game, law = setting.forecaster, setting.game, setting.delays
-        width, memo = game.feedback_size, learner.memo
+        entry = game.feedback_size, learner.memo, rule.numbers_letters
         self._loop = loop_of(rule, game)
         self._desk = states.records(loop.DESK, 1)
         self._desk["actions"] = learner.actions
         instances = ROOM if rule.grows else rule.seats
         self._pool = states.records(states.state_dtype(learner), instances)
         self._marks = np.zeros(max(rule.marks(instances), 1), np.int64)
-        room = _room(setting, mailbox.entry_dtype(width, memo).itemsize)
-        self._slab = mailbox.make_slab(room, width, memo)
+        room = _room(setting, mailbox.entry_dtype(*entry).itemsize)
+        self._slab = mailbox.make_slab(room, *entry)
         self._wheel = mailbox.make_wheel(room)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
         by_action = law.depends_on_action or law.depends_on_reward
@@ -133,7 +133,11 @@ class Workspace:
         self._learner = (states.as_record(rule.params()), states.params(learner), states.blank(learner))
         self._asked: tuple[Any, int] = ((), 0)
         self._contexts = np.zeros((room, game.context_size))
-        self._buffers = (np.zeros(AHEAD, np.int64), np.zeros(max(width, game.point_size)), np.zeros(game.context_size))
+        self._buffers = (
+            np.zeros(AHEAD, np.int64),
+            np.zeros(max(game.feedback_size, game.point_size)),
+            np.zeros(game.context_size),
+        )
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
         """Play replications first..last-1. `tick(rounds)` is told of progress; when it says False, stop."""
@@ -239,7 +243,7 @@ def kernels_of(rule: Forecaster) -> Kernels | None:
     learner = rule.learner
     if not isinstance(learner, Learner):
         return None
-    parts = parts_of(learner)
+    parts = parts_of(learner, rule.numbers_letters)
     key = (type(rule), tuple(rule.parameters().items()), parts)
     if key not in _kernels:
         _kernels[key] = rule.kernels(parts)
@@ -252,7 +256,8 @@ def loop_of(rule: Forecaster, game: Game) -> Any:
     kernels, learner = kernels_of(rule), rule.learner
     assert kernels is not None and isinstance(learner, Learner)
     maps = rule.reward_range is not None
-    shape = loop.Shape(rule.grows, game.context_size > 0, learner.values, learner.memo, learner.point_size, maps)
+    asked = learner.values, learner.memo, learner.point_size
+    shape = loop.Shape(rule.grows, game.context_size > 0, *asked, maps, rule.numbers_letters)
     return loop.make_loop(kernels, shape)
 
 

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 LARGEST = 1e100
 #: What NaN comes as.
 FLOATS = (float, np.floating)
+#: The rule; and what a forecaster says of its rule, which says nothing of another's.
+RULE = {"choose", "deliver", "release", "begin"}
+STATED = (
+    *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
+    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "numbers_letters"),
+)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
@@ -46,7 +52,9 @@ class Forecaster(ABC):
     those of a dataclass): they are shown, saved and stored with it. Its rule is `choose`, `deliver` and `release`,
     which keep everything in the room that they are given; `kernels` is the same rule again for the compiled loop, and
     may be left out. `belated.checks.check_forecaster` tells whether it keeps the contract; `bl.catalog.add` enters it.
-    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity.
+    Whatever it does not state, it does not get: no bound, no certificate beyond the counts, no propensity. That goes
+    for one that derives from another forecaster and changes its rule, too: what the other states, and its kernels, it
+    must state again if it holds, as `theorem = bl.BOLD.theorem`.
     """
 
     learner: Any
@@ -77,6 +85,9 @@ class Forecaster(ABC):
     counts_asks: ClassVar[bool] = False
     #: Whether a service need keep only the feedback of what waits in queues, not the whole letters.
     queues_feedback_only: ClassVar[bool] = False
+    #: Whether its kernels find in `letter.number` which of its instance's predictions a letter is of. False takes less
+    #: room, where that is the round (the instance is asked once in every round) or does not matter.
+    numbers_letters: ClassVar[bool] = True
     #: What delays may not depend on, for its theorem: "action", "reward".
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.
@@ -87,7 +98,19 @@ class Forecaster(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls._changes_the_rule():
+            for name in STATED:
+                if name not in vars(cls):
+                    setattr(cls, name, vars(Forecaster)[name])
         dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    @classmethod
+    def _changes_the_rule(cls) -> bool:
+        """Whether it derives from a forecaster and does something else: then what that states does not hold for it."""
+        parents = [each for each in cls.__mro__[1:] if issubclass(each, Forecaster) and each is not Forecaster]
+        known = {name for each in parents for name in vars(each) if not name.startswith("__")}
+        own = {name for name, value in vars(cls).items() if callable(value) or isinstance(value, property)}
+        return bool(own & known & (RULE | (known - vars(Forecaster).keys())))
 
     def __post_init__(self) -> None:
         learner = self.learner
@@ -282,7 +305,8 @@ class Forecaster(ABC):
         return 0
 
     def queues(self) -> int:
-        """How many queues of feedback it has that a page should show, numbered from 0."""
+        """How many queues of feedback it has that a page should show, numbered from 0: at least 1 where there are any,
+        unless it has a layout."""
         return 0
 
     def identities(self, counts: Counts) -> dict[str, Any]:
@@ -348,7 +372,7 @@ class Forecaster(ABC):
             raise InvalidArgument(f"{self._spec!r} takes no context, got {shown(context)}")
         try:
             vector = np.array(context, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vector = np.zeros(0)
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)

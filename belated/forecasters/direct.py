@@ -39,6 +39,7 @@ class Direct(Forecaster):
     chooses_among = True
     plays_reactive = True
     keeps_order = True
+    numbers_letters = False
     excludes = ("reward",)
     wants = (
         "Direct's theorems allow delays that depend on the action, but not on the reward, and whether they do cannot "

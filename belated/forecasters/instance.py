@@ -100,18 +100,34 @@ def make_replace(replace: Any) -> Any:
 
 @cache
 def make_parts(
-    predict: Any, update: Any, replace: Any, lost: Any, memo: int, counts_open: bool, values: int, in_order: bool
+    predict: Any,
+    update: Any,
+    replace: Any,
+    lost: Any,
+    memo: int,
+    counts_open: bool,
+    values: int,
+    in_order: bool,
+    numbers: bool,
 ) -> Parts:
     """A learner's kernels as those of a forecaster call them."""
     tell, gone = make_tell(update, counts_open), make_lost(lost, counts_open)
 
+    def stored(letter):
+        return letter.number
+
+    def same(letter):
+        return letter.round
+
+    number = kernel(stored if numbers else same)
+
     def answer(params, state, context, letter):
-        tell(params, state, context, letter.round, letter.action, letter.probability, letter.feedback)
+        tell(params, state, context, number(letter), letter.action, letter.probability, letter.feedback)
 
     def answer_with_memo(params, state, context, letter):
         for i in range(memo):
             state.memo[i] = letter.memo[i]
-        tell(params, state, context, letter.round, letter.action, letter.probability, letter.feedback)
+        tell(params, state, context, number(letter), letter.action, letter.probability, letter.feedback)
 
     def nothing(params, state, context, number, letter, action):
         pass
@@ -135,10 +151,10 @@ def make_parts(
     )
 
 
-def parts_of(learner: Learner) -> Parts:
-    """The same from a learner."""
+def parts_of(learner: Learner, numbers: bool = False) -> Parts:
+    """The same from a learner; `numbers`: whether letters have the numbers of their predictions."""
     kernels = states.kernels(learner)
-    return make_parts(*kernels, learner.memo, learner.counts_open, learner.values, learner.in_order)
+    return make_parts(*kernels, learner.memo, learner.counts_open, learner.values, learner.in_order, numbers)
 
 
 @cache

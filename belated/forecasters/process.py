@@ -134,7 +134,12 @@ class Process:
     # --- the room ---
 
     def seat(self, number: int = 0) -> Chair:
-        return self.seats[number]
+        try:
+            return self.seats[number]
+        except IndexError:
+            raise InvalidArgument(
+                f"{type(self.rule).__name__} has no instance {number}: there are {len(self.seats)} (see `seats`)"
+            ) from None
 
     def lowest_free(self, pool: int = 0) -> Chair:
         idle = self.idle.get(pool)
@@ -142,6 +147,7 @@ class Process:
             number = heapq.heappop(idle)
             self._undo.append(lambda: heapq.heappush(idle, number))
             return self.seats[number]
+        check_grows(self.rule)
         seat = self.make(pool)
         self._undo.append(self._unmake)
         return seat
@@ -207,6 +213,7 @@ class Process:
         """Nothing has happened since the last `_settle`."""
         for step in reversed(self._undo):
             step()
+        self.round = 0
         self._settle()
 
     def _unmake(self) -> None:
@@ -220,7 +227,7 @@ class Process:
         self._told = False
         try:
             done = step(self, *given)
-        except Exception:
+        except BaseException:  # Ctrl-C too
             told = self._told
             self._take_back()
             if not told:
@@ -239,13 +246,14 @@ class Process:
         if self.notes is None and self.asked is None:
             try:
                 seat, action, probability = self.rule.choose(self, context)
-            except Exception:
+            except BaseException:
                 self._take_back()
                 raise
             if self._undo:
                 self._settle()
         else:
             seat, action, probability = self._attempt(self.rule.choose, context)
+        self.round = 0  # known to `choose` alone, in every room
         pending = self.pending
         if len(pending) > self.peak:
             self.peak = len(pending)
@@ -272,7 +280,7 @@ class Process:
         elif self.notes is None:
             try:
                 self.rule.deliver(self, letter, feedback)
-            except Exception:
+            except BaseException:
                 self._take_back()
                 raise
             if self._undo:
@@ -295,7 +303,7 @@ class Process:
                 if self.spec is not None:
                     self.keep(seat)
                 seat.learner.replace(action)
-        except Exception:
+        except BaseException:
             self._take_back()
             raise
         self._settle()
@@ -408,6 +416,12 @@ def check_prediction(player: Any, said: Any) -> tuple[Any, float]:
     if not 0.0 < probability <= MOST:
         raise BadPrediction(f"{named(player)}: the learner gave probability {probability}, outside (0, 1]")
     return action, 1.0
+
+
+def check_grows(rule: Any) -> None:
+    """Only a rule that says so may take instances from pools."""
+    if not rule.grows:
+        raise InvalidArgument(f"{type(rule).__name__} takes instances from a pool, but does not say `grows = True`")
 
 
 def named(player: Any) -> str:

@@ -46,6 +46,7 @@ class QPMD(Forecaster):
     guarantee = "R_base(n) + sum_i gap_i E G*_i, i.i.d. rewards"
     counts_asks = True
     keeps_order = True
+    numbers_letters = False
     queues_feedback_only = True
     excludes = ("reward",)
     wants = (

@@ -45,7 +45,7 @@ class Seat(Protocol):
 class Room(Protocol):
     """What a rule may touch."""
 
-    #: Which prediction this is, from 1: all of the forecaster's are counted.
+    #: In `choose`: which prediction this is, from 1: all of the forecaster's are counted. Elsewhere it is 0.
     round: int
 
     @property
@@ -84,7 +84,7 @@ class Parts(NamedTuple):
     ask: Any  # ask(params, state, context, instance, k0, k1) -> action, probability
     tell: Any  # tell(params, state, context, number, action, probability, feedback)
     answer: Any  # answer(params, state, context, letter): tell with all that an entry of the mailbox holds
-    lost: Any  # lost(params, state, context, number, letter, action): a prediction will have no feedback
+    lost: Any  # lost(params, state, context, letter.number, letter, action): a prediction will have no feedback
     replace: Any  # replace_all(desk, params, pool, action), for all instances
     values: int  # how many values of side information the learner tells apart; 0: no matter
     in_order: bool  # whether the learner wants its feedback in the order of its predictions

@@ -13,11 +13,12 @@ import dataclasses
 import hashlib
 import json
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated.errors import InvalidState
+from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters.room import Letter
 from belated.kernels.states import blank, state_dtype
 from belated.protocols import Learner
@@ -42,7 +43,26 @@ def spec_data(spec: Any) -> dict[str, Any]:
         fields = spec.to_fields()
     else:
         fields = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}
-    return {"name": type(spec).__name__.lower(), **{name: _plain(value) for name, value in fields.items()}}
+    return {"name": name_of(spec), **{name: _plain(value) for name, value in fields.items()}}
+
+
+def name_of(spec: Any) -> str:
+    """The name that stands for a spec's class in data, unless one of belated's own would come back for it."""
+    kind: type = type(spec)
+    name = kind.__name__.lower()
+    if not kind.__module__.startswith("belated."):
+        root = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
+        for other in _below(root):
+            if other.__name__.lower() == name and other.__module__.startswith("belated."):
+                mine = f"{kind.__module__}.{kind.__qualname__}"
+                raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is belated's own; rename it")
+    return name
+
+
+def _below(root: type[Any]) -> Iterator[type[Any]]:
+    for each in root.__subclasses__():
+        yield each
+        yield from _below(each)
 
 
 def _plain(value: Any) -> Any:
@@ -82,7 +102,7 @@ def save(forecaster: Forecaster) -> bytes:
 
 def forecaster_data(forecaster: Forecaster) -> dict[str, Any]:
     """A forecaster as plain data: its name, its learner, and those of its parameters that are not as by default."""
-    name = type(forecaster).__name__.lower()
+    name = name_of(forecaster)
     usual = {each.name: each.default for each in dataclasses.fields(forecaster)}
     given = {key: value for key, value in forecaster.parameters().items() if value != usual[key]}
     return {"name": name, "learner": spec_data(forecaster.learner), **{key: _plain(v) for key, v in given.items()}}
@@ -102,6 +122,7 @@ def to_arrays(room: Process) -> dict[str, Any]:
         **_letters("open", opened, learner),
         "states": np.concatenate([empty_states(learner), *(seat.learner.state for seat in room.seats)]),
         "pools": np.array([seat.pool for seat in room.seats], dtype="i8"),
+        "idle": np.array(sorted(number for free in room.idle.values() for number in free), dtype="i8"),
         "asked": np.array(room.asked or [], dtype="i8"),
         "notes": np.frombuffer(b"" if room.notes is None else room.notes.tobytes(), "u1"),
         "queues": np.array([queue for queue, *_ in waiting], dtype="i8"),
@@ -142,8 +163,10 @@ def restore(room: Process, header: dict[str, Any], arrays: dict[str, Any]) -> No
     for number, pool in enumerate(arrays["pools"].tolist()):
         seat = room.make(pool)
         seat.learner.state[0] = arrays["states"][number]
-        if room.rule.grows and number not in busy:
-            room.idle.setdefault(pool, []).append(number)
+    free = arrays.get("idle")  # bytes of before do not have it: then those without an open ticket are
+    for number in free.tolist() if free is not None else [n for n in range(len(room.seats)) if n not in busy]:
+        if room.rule.grows:
+            room.idle.setdefault(room.seats[number].pool, []).append(number)
     if room.asked is not None:
         room.asked = [int(x) for x in arrays["asked"]]
     if room.notes is not None:

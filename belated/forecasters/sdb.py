@@ -30,8 +30,8 @@ class SDB(QPMD):
     or is out than of I's; else I. So no action gets ahead of what the base asks for by more than G* + 1, and for i.i.d.
     rewards E R_n <= E R^base_n + sum_i Delta_i (E G*_n + 1).
 
-    `prior`: rewards known before, as pairs (action, reward). They are put into the queues and told to instance 1; with
-    them no bound is stated.
+    `prior`: rewards known before, as pairs (action, reward), in the same range as the feedback to come (`reward_range`,
+    if that is given). They are put into the queues and told to instance 1; with them no bound is stated.
 
     The probability of a decision is that of the query that is played; it is not a propensity.
 
@@ -49,6 +49,7 @@ class SDB(QPMD):
     guarantee = "R_base(n) + sum_i gap_i (E G* + 1), i.i.d. rewards, without prior"
     seats = 2
     keeps_order = False
+    numbers_letters = False
     wants = (
         "SDB's theorem allows delays that depend on the action, but not on rewards that are not in yet, and whether "
         "they do cannot be known while feedback is out."
@@ -87,10 +88,9 @@ class SDB(QPMD):
                 continue
             if self._spec.feedback not in ("bandit", "any") or self._spec.context_size:
                 raise Unsupported(f"prior is for learners of one reward without side information, got {called}")
-            if not self._spec.smallest <= reward <= self._spec.largest:
-                raise InvalidArgument(
-                    f"prior has a reward of {reward:g}, outside [{self._spec.smallest:g}, {self._spec.largest:g}]"
-                )
+            low, high = self.reward_range or (self._spec.smallest, self._spec.largest)
+            if not low <= reward <= high:
+                raise InvalidArgument(f"prior has a reward of {reward:g}, outside [{low:g}, {high:g}]")
 
     def layout(self) -> np.dtype[Any] | None:
         """As QPM-D's; and for each value and action how much of its feedback waits or is out."""
@@ -99,7 +99,7 @@ class SDB(QPMD):
 
     def begin(self, room: Room) -> None:
         for action, reward in self.prior:
-            feedback = reward if self._spec is None else np.array([reward])
+            feedback = reward if self._spec is None else np.array([self.scaled(reward)])
             letter = Letter(0, action, 1.0, None, 1, 0)
             room.push(action, letter, feedback)
             room.notes["ahead"][action] += 1
@@ -120,8 +120,8 @@ class SDB(QPMD):
         room.notes["ahead"][queue] -= 1
 
     def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
+        room.seat(1).answer(letter, feedback)  # first: if a plain learner fails, nothing may be queued
         super().deliver(room, letter, feedback)
-        room.seat(1).answer(letter, feedback)
 
     def release(self, room: Room, letter: Letter) -> None:
         room.notes["ahead"][self.value(letter.context) * (self.actions or 0) + letter.action] -= 1
@@ -162,10 +162,11 @@ class SDB(QPMD):
     def params(self) -> dict[str, Any]:
         """The prior as it was given; and its rewards action after action, with where those of each begin."""
         given = [action for action, _ in self.prior]
-        sorted_ = sorted(self.prior, key=lambda pair: pair[0])  # of each action in the order given
+        told = [(action, float(self.scaled(reward))) for action, reward in self.prior]
+        sorted_ = sorted(told, key=lambda pair: pair[0])  # of each action in the order given
         return {
             "given": np.array([*given, 0]),
-            "rewards": np.array([*(reward for _, reward in self.prior), 0.0]),
+            "rewards": np.array([*(reward for _, reward in told), 0.0]),
             "first": np.concatenate([[0], np.cumsum(self._known())]),
             "queued": np.array([*(reward for _, reward in sorted_), 0.0]),
             "count": len(given),

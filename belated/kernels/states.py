@@ -22,7 +22,12 @@ HEAD: list[Any] = [("predictions", "i8"), ("answering", "i8")]
 
 def state_dtype(learner: Learner) -> np.dtype[Any]:
     """The record of one instance: belated's own two fields, those that the learner asks for, then its layout."""
-    layout = np.dtype(learner.layout())
+    try:
+        layout = np.dtype(learner.layout())
+    except (OverflowError, MemoryError, ValueError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument(f"{type(learner).__name__} would have a state that no array can hold: {error}") from None
     names = layout.names or ()
     clash = {"predictions", "answering", "open", "memo"} & set(names)
     if clash:
@@ -74,6 +79,12 @@ class PlainRecord:
 
     def __init__(self, row: np.void) -> None:
         object.__setattr__(self, "_row", row)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As NumPy's own records have it: `migrate` looks at it."""
+        found: np.dtype[Any] = self._row.dtype
+        return found
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -95,8 +95,9 @@ class PerContext(Learner):
 
     def _migrate(self, version: int, old: Any, state: Any) -> None:
         state["last"] = old["last"]
+        kept = {"predictions", "answering", "open", "memo"} & set(states.state_dtype(self.learner).names or ())
         for known, copy in zip(old["copies"], state["copies"], strict=True):
-            for name in ("predictions", "answering"):
+            for name in kept & set(known.dtype.names):
                 copy[name] = known[name]
             self.learner.migrate(version, known, copy)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from belated.errors import BadPrediction
 from belated.forecasters.instance import Instance
 from belated.forecasters.process import check_prediction
 from belated.forecasters.room import NOTHING, Letter
@@ -151,6 +152,9 @@ class Rows(ABC):
         """A decision."""
         self.round, self.allowed = round_, allowed
         seat, action, probability = self.rule.choose(self, context)
+        self.round, self.allowed = 0, None
+        if allowed is not None and action not in allowed:
+            raise BadPrediction(f"{self.rule!r} was to choose among {list(allowed)}, and chose {action}")
         state = self.state(seat.number)
         instance = self.player.enter(state)
         made = Decided(state.instance, instance.predictions, action, probability, instance.memo)

@@ -8,6 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from belated.errors import InvalidArgument
+from belated.forecasters.process import check_grows
 from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
@@ -112,26 +114,41 @@ class Work(Rows):
             return
         missing = 0
         for pool, count in sorted(Counter(self.rule.pool(context) for context in contexts).items()):
-            stored = self.session.take_free(self.experiment.id, pool, count, list(self.states))
-            self.states.update((state.instance, state) for state in stored)
-            mine = (number for number, state in self.states.items() if state.free and state.pool == pool)
-            self._idle[pool] = heapq.nsmallest(count, mine)
-            missing += count - len(self._idle[pool])
-        if missing:
+            missing += count - self._have(pool, count)
+        if missing and self.apart:  # other rules may free some before they ask
             first = self.session.next_instance(self.experiment.id, missing)
             self._numbers.extend(range(first, first + missing))
 
+    def _have(self, pool: int, count: int) -> int:
+        """Have the lowest-numbered free states of a pool in hand: so many, or as many as there are."""
+        stored = self.session.take_free(self.experiment.id, pool, count, list(self.states))
+        self.states.update((state.instance, state) for state in stored)
+        mine = (number for number, state in self.states.items() if state.free and state.pool == pool)
+        self._idle[pool] = heapq.nsmallest(count, mine)
+        return len(self._idle[pool])
+
     def lowest_free(self, pool: int = 0) -> Stool:
+        if not self.apart and not self._idle.get(pool):
+            self._have(pool, 1)  # freed in this transaction, or of a pool that `pool(context)` did not name
         idle = self._idle.get(pool)
         if idle:
             state = self.states[heapq.heappop(idle)]
         else:
+            check_grows(self.rule)
             number = self._numbers.popleft() if self._numbers else self.session.next_instance(self.experiment.id, 1)
             state = self.states[number] = self.player.fresh(number, pool)
         state.free = False
         return Stool(self, state)
 
+    def free(self, seat: int) -> None:
+        super().free(seat)
+        idle = self._idle.get(self.state(seat).pool)
+        if idle and not self.apart:
+            heapq.heappush(idle, seat)
+
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
+        if self.apart:
+            raise InvalidArgument(f"{type(self.rule).__name__} puts feedback into a queue, but its queues() says 0")
         self._pushed += 1
         position = ((self.state(0).seq + 1) << PLACES) + self._pushed
         self.queues.push(queue, position, letter, feedback)

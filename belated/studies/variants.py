@@ -32,6 +32,11 @@ class RandomBOLD(BOLD):
     The choice does not look at predictions, so BOLD's theorem covers it, and M = G* + 1 as ever.
     """
 
+    theorem = BOLD.theorem
+    identities = BOLD.identities
+    replaces = propensity = keeps_order = True
+    numbers_letters = False
+
     def check(self, learner: Any) -> None:
         super().check(learner)
         if self.by_value:
@@ -87,8 +92,13 @@ def take_nth(marks, count):
 class LowestUCB1(UCB1):
     """UCB1 that breaks ties by the lowest number alone, not by the fewest predictions first (design rule 2).
 
-    It does not count its predictions, so all actions have been predicted equally often, for all it knows.
+    It does not count its predictions, so all actions have been predicted equally often, for all it knows. The theorems
+    allow any rule for ties.
     """
+
+    bound = UCB1.bound
+    stochastic_bound = UCB1.stochastic_bound
+    delayed_bound = UCB1.delayed_bound
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -102,6 +112,8 @@ class TicketQPMD(QPMD):
     """
 
     queues_feedback_only = False
+    identities = QPMD.identities
+    numbers_letters = False
 
     def to_bytes(self) -> bytes:
         raise Unsupported(f"{self!r} cannot be saved: it exists for studies only")

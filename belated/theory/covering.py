@@ -23,9 +23,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
-    low, scale = 0.0, float(game.scale)
-    if rule.reward_range is not None:
-        low, scale = rule.reward_range[0], rule.reward_range[1] - rule.reward_range[0]
+    low, scale, unit = _scale(rule, game)
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     pools = counts.pools
     case = Case(
@@ -33,7 +31,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         n=counts.n,
         peak=np.asarray(counts.summary["peak"], float),
         peaks=np.asarray(counts.cells["peak"], float),
-        means=None if means is None else (means - low) / (scale or 1.0),
+        means=None if means is None else (means / unit - low) * unit / (scale or 1.0),
         scale=scale,
         total=np.asarray(counts.summary["total"], float),
         pool_rounds=np.asarray(pools["rounds"], float) if pools.size else None,
@@ -43,6 +41,19 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     )
     found: Theorem | str = rule.theorem(case)
     return found
+
+
+def _scale(rule: Any, game: Game) -> tuple[float, float, float]:
+    """What 0 and 1 of the learner's bounds are: the least reward, the range, and what one of feedback is in regret.
+
+    A learner that is given rewards as they come knows nothing of a smaller range than its own: its bound is in that.
+    """
+    learner, wide = rule.learner, float(game.largest - game.smallest)
+    low, high = rule.reward_range or (learner.smallest, learner.largest)
+    if game.feedback not in ("bandit", "full") or not 0.0 < wide < np.inf or not np.isfinite(high - low):
+        return 0.0, float(game.scale), 1.0
+    unit = float(game.scale) / wide or 1.0
+    return float(low), (high - low) * unit, unit
 
 
 def _outside(learner: Any, game: Game, counts: Counts) -> str | None:

@@ -1,0 +1,365 @@
+"""Rules of one's own: what they may do, in every room; and what they do not inherit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import belated as bl
+from belated.checks import forecaster as contract
+from belated.checks.contract import arena, compare
+from belated.errors import InvalidArgument, Unsupported
+from belated.forecasters.room import Kernels
+from belated.kernels.compile import kernel
+from belated.kernels.random import outcome_draw, uniform
+from belated.kernels.states import PlainRecords, blank
+from belated.protocols import NEEDED, Game, Learner
+from tests.test_oracle import in_plain_python
+
+GAME = bl.games.Bernoulli([0.2, 0.5, 0.9])
+LAW = bl.delays.Constant(5)
+
+
+@pytest.fixture
+def entered(monkeypatch):
+    def enter(kind):
+        monkeypatch.setitem(bl.catalog.FORECASTERS, kind.__name__.lower(), kind)
+        return kind
+
+    return enter
+
+
+# --- in every room ---
+
+
+class LateBOLD(bl.Forecaster):
+    """BOLD whose instances are told, and free again, when the next prediction is made."""
+
+    grows = True
+
+    def queues(self) -> int:
+        return 1
+
+    def choose(self, room: Any, context: Any) -> Any:
+        while (found := room.pop(0)) is not None:
+            letter, feedback = found
+            room.seat(letter.seat).tell(letter.context, letter.action, letter.probability, feedback)
+            room.free(letter.seat)
+        seat = room.lowest_free()
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.push(0, letter, feedback)
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat(letter.seat).lost(letter)
+        room.free(letter.seat)
+
+
+class HiddenQueue(LateBOLD):
+    """Does not say that it has a queue."""
+
+    def queues(self) -> int:
+        return 0
+
+
+class Halves(bl.Forecaster):
+    """Two instances in turn. What is told depends on `room.round`, which only `choose` may look at."""
+
+    seats = 2
+
+    def layout(self) -> Any:
+        return np.dtype([("sum", "i8")])
+
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.seat((room.round + int(room.notes["sum"])) % 2)
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.notes["sum"] += room.round
+        room.seat(letter.seat).answer(letter, feedback)
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat(letter.seat).lost(letter)
+
+    def kernels(self, parts: Any) -> Any:
+        ask, answer, lost = parts.ask, parts.answer, parts.lost
+
+        def begin(desk, rule, params, blank, pool, marks, context, k0, k1):
+            pool[1] = blank[0]
+            desk.instances = 2
+
+        def choose(desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, round_, tally):
+            desk.instance = round_ % 2
+            return ask(params, pool[desk.instance], context, desk.instance, k0, k1)
+
+        def deliver(desk, rule, params, pool, marks, slab, contexts, context, entry):
+            answer(params, pool[slab[entry].instance], context, slab[entry])
+            return False
+
+        def release(desk, rule, params, pool, marks, slab, contexts, context, entry, action):
+            letter = slab[entry]
+            lost(params, pool[letter.instance], context, letter.number, letter, action)
+            return False
+
+        def back(desk, marks):
+            pass
+
+        return Kernels(kernel(begin), kernel(choose), kernel(deliver), kernel(release), kernel(back), parts.replace)
+
+
+@pytest.mark.parametrize("kind", [LateBOLD, Halves])
+@pytest.mark.parametrize("check", [contract.saved_continues, contract.lives_in_a_ledger], ids=lambda x: x.__name__)
+def test_a_rule_may_free_instances_late_and_finds_the_round_in_choose_only(kind, check, entered):
+    check(entered(kind)(bl.Exp3(3)))
+
+
+def test_a_growing_rule_must_say_that_it_has_a_queue(entered):
+    with pytest.raises(contract.CheckFailed, match=r"its queues\(\) says 0"):
+        contract.lives_in_a_ledger(entered(HiddenQueue)(bl.UCB1(3)))
+
+
+@in_plain_python
+def test_in_plain_python_kernels_know_which_prediction_of_an_instance_a_letter_is_of():
+    compare(Halves(bl.Exp3IX(3)), arena(bl.Exp3IX(3), 60), bl.delays.Geometric(mean=9), 60, 20)
+
+
+def test_an_instance_that_is_not_there_is_named():
+    class Third(Halves):
+        def choose(self, room: Any, context: Any) -> Any:
+            return room.seat(2), *room.seat(2).ask(context)
+
+    with pytest.raises(InvalidArgument, match="Third has no instance 2: there are 2"):
+        Third(bl.UCB1(3)).predict()
+
+
+# --- what is not inherited ---
+
+
+class First(bl.Direct):
+    """Plays the first action, whatever the learner says."""
+
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.seat()
+        seat.ask(context)
+        return seat, 0, 1.0
+
+
+def test_who_changes_a_rule_inherits_neither_its_kernels_nor_its_claims():
+    played = [bl.play(First(bl.UCB1(3)), GAME, LAW, rounds=50, record=True, engine=e) for e in ("auto", "python")]
+    assert all((r.actions == 0).all() and r.bound is None for r in played)
+    assert "no theorem is stated for First" in str(played[0])
+    assert not (First.propensity or First.replaces or First.chooses_among or First.keeps_order)
+    with pytest.raises(Unsupported, match="First has no kernels"):
+        bl.play(First(bl.UCB1(3)), GAME, LAW, rounds=50, engine="compiled")
+
+
+def test_who_changes_no_rule_inherits_all():
+    class Named(bl.BOLD):
+        """Another name."""
+
+        def check(self, learner: Any) -> None:
+            super().check(learner)
+
+    assert Named.theorem is bl.BOLD.theorem and Named.kernels is bl.BOLD.kernels and Named.propensity
+
+
+def test_who_changes_a_kernel_inherits_no_bound():
+    @dataclass(frozen=True)
+    class Zero(bl.UCB1):
+        @staticmethod
+        def predict(params, state, context, draw):
+            return 0, 1.0
+
+    @dataclass(frozen=True)
+    class Same(bl.UCB1):
+        pass
+
+    assert Zero.predict_among is None and Zero.guarantee == "none stated"
+    assert Zero(3).stochastic_bound(10.0, np.array([0.2, 0.5, 0.9])) is None and isinstance(
+        Zero(3).delayed_bound(10, np.array([0.2, 0.5, 0.9]), np.zeros(3), 0.0), str
+    )
+    assert Same.delayed_bound is bl.UCB1.delayed_bound and Same.predict_among is bl.UCB1.predict_among
+    assert bl.Exp3IX.predict_among is bl.Exp3.predict_among  # it draws as Exp3 does
+
+
+# --- nothing is half-changed ---
+
+
+@dataclass(frozen=True)
+class Interrupted(Learner):
+    """Needs something that somebody interrupts."""
+
+    actions: int = 2
+
+    def layout(self) -> Any:
+        return np.dtype([("x", "i8")])
+
+    def params(self) -> dict[str, Any]:
+        return {"ready": 0}
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        if params.ready == 0:
+            return NEEDED, 1.0
+        params.ready = 0
+        state.x += 1
+        return state.x % 2, 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.x += 10
+
+    def supply(self, params: Any, state: Any) -> None:
+        if PRESSED:
+            raise KeyboardInterrupt
+        params["ready"] = 1
+
+
+PRESSED: list[bool] = []
+
+
+@pytest.mark.parametrize("kind", [bl.Direct, bl.BOLD, bl.QPMD, bl.SDB])
+def test_after_ctrl_c_everything_is_as_before(kind, monkeypatch):
+    f = kind(Interrupted(), seed=1)
+    for _ in range(3):
+        f.predict()
+    f.update(2, 0.5)
+    before = f.to_bytes()
+    monkeypatch.setattr("tests.test_own_rules.PRESSED", [True])
+    with pytest.raises(KeyboardInterrupt):
+        f.predict()
+    assert f.to_bytes() == before and not f._room._undo and not f._room._kept
+
+
+class Fails:
+    """A plain learner that cannot be told."""
+
+    actions = 2
+    told: list[float] = []
+
+    def predict(self, context: Any) -> tuple[int, float]:
+        return 0, 1.0
+
+    def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
+        if feedback > 0.5:
+            raise RuntimeError("too much")
+
+
+def test_feedback_that_a_plain_learner_refuses_is_not_queued():
+    f = bl.SDB(Fails)
+    ticket = f.predict().ticket
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            f.update(ticket, 1.0)
+    assert f.queued == [0, 0] and f.outstanding == 1
+
+
+# --- ranges ---
+
+
+def test_a_prior_is_in_the_range_of_the_rewards():
+    small = bl.SDB(bl.UCB1(2), prior=[(0, 0.5), (1, 0.25)], seed=1)
+    large = bl.SDB(bl.UCB1(2), prior=[(0, 10.0), (1, 0.0)], reward_range=(-10.0, 30.0), seed=1)
+    for f, reward in ((small, 0.75), (large, 20.0)):
+        for _ in range(9):
+            f.update(f.predict().ticket, reward)
+    states = [[seat.learner.state.tobytes() for seat in f._room.seats] for f in (small, large)]
+    assert states[0] == states[1]
+    with pytest.raises(InvalidArgument, match=r"prior has a reward of 31, outside \[-10, 30\]"):
+        bl.SDB(bl.UCB1(2), prior=[(0, 31.0)], reward_range=(-10.0, 30.0))
+    played = [
+        bl.play(f, bl.games.Bernoulli([0.4, 0.6]), LAW, rounds=60, record=True, engine=engine).actions
+        for f in (bl.SDB(bl.UCB1(2), prior=[(0, 0.5)], reward_range=(-1.0, 1.0)),)
+        for engine in ("auto", "python")
+    ]
+    assert np.array_equal(*played)
+
+
+@dataclass(frozen=True)
+class Cents(Game):
+    """Rewards of 0 or 1/100."""
+
+    actions = 2
+    feedback = "bandit"
+    stochastic = True
+    comparator = "action"
+    means = (0.001, 0.009)
+    scale = largest = 0.01
+
+    def params(self) -> Any:
+        return np.array([0.1, 0.9])
+
+    def memory(self) -> int:
+        return 1
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 0.01 if uniform(outcome_draw(k0, k1, round_, action), 0) < params[action] else 0.0
+        memory[0] += 0.008 if action == 0 else 0.0
+        return feedback[0]
+
+    @staticmethod
+    def regret(params, memory):
+        return memory[0]
+
+
+def test_a_bound_is_in_the_range_that_the_learner_knows():
+    plain = bl.play(bl.Direct(bl.UCB1(2)), Cents(), LAW, rounds=300, engine="python")
+    known = bl.play(bl.Direct(bl.UCB1(2), reward_range=(0.0, 0.01)), Cents(), LAW, rounds=300, engine="python")
+    unit = bl.play(bl.Direct(bl.UCB1(2)), bl.games.Bernoulli([0.1, 0.9]), LAW, rounds=300, engine="python")
+    assert not isinstance(plain.theorem, str) and not isinstance(known.theorem, str)
+    # Rewards as they come tell UCB1 of gaps of 0.008: more rounds than these would be needed.
+    assert plain.theorem.raw(300) > 8 * np.log(300) / 0.008 and plain.judge().word == "vacuous"
+    assert known.bound == pytest.approx(0.01 * unit.theorem.bound(300))
+
+
+# --- what cannot be ---
+
+
+def test_a_name_that_is_belateds_own_is_not_written():
+    class BOLD(bl.Direct):
+        pass
+
+    with pytest.raises(InvalidArgument, match="BOLD cannot be written as data: there 'bold' is belated's own"):
+        BOLD(bl.UCB1(3)).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: bl.Direct(bl.UCB1(10**30)), "UCB1 would have a state that no array can hold"),
+        (lambda: bl.Direct(bl.PerContext(bl.UCB1(3), 2)).predict(10**400), "context must be one finite number"),
+        (lambda: bl.BOLD(bl.UCB1(3), pools=np.array(["one", "value"])), "pools must be one of"),
+        (lambda: bl.catalog.add(bl.UCB1(3)), "takes classes that can be made, got an object"),
+        (lambda: bl.catalog.add(bl.Forecaster), "takes classes that can be made, got one without"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(make, says):
+    with pytest.raises(InvalidArgument, match=says):
+        make()
+
+
+def test_a_new_version_of_a_learner_keeps_what_copies_have_open():
+    @dataclass(frozen=True)
+    class Moved(bl.DelayedHedge):
+        version = 2
+
+        @staticmethod
+        def migrate(version, old, state):
+            for name in ("total", "loss", "weight"):
+                state[name] = old[name]
+
+    learner = bl.PerContext(Moved(2), 2)
+    old, state = blank(learner), blank(learner)
+    old["copies"]["open"] = 7
+    learner.migrate(1, np.asarray(old)[0], np.asarray(state)[0])
+    assert (np.asarray(state)["copies"]["open"] == 7).all()
+
+
+def test_records_in_plain_python_say_what_they_are():
+    rows = np.zeros(1, [("x", "i8")]).view(PlainRecords)
+    assert rows[0].dtype.names == ("x",)  # which taking over an earlier version looks at
