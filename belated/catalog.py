@@ -7,11 +7,10 @@ case.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import sys
 from collections import ChainMap
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from inspect import isabstract
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from belated.games import laws
 from belated.games.classical import CLASSICAL
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
+from belated.spelling import nearest as nearest
 
 
 def DelayedUCB1(actions: int, *, seed: int | None = None) -> Direct:
@@ -91,16 +91,16 @@ def add(spec: Spec) -> Spec:
     >>> bl.catalog.add(bl.UCB1) is bl.UCB1
     True
     """
-    name = spec.__name__.lower()
     for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
-        if not issubclass(spec, kind):
+        if not isinstance(spec, type) or not issubclass(spec, kind):
             continue
+        name = spec.__name__.lower()
         known = table.get(name)
         if known is not None and known is not spec and known.__module__.startswith("belated."):
             raise InvalidArgument(f"the catalog has a {kind.__name__.lower()} called {name!r} already")
         table[name] = spec
         return spec
-    raise InvalidArgument(f"the catalog takes learners, forecasters, games and delay laws, got {spec!r}")
+    raise InvalidArgument(f"the catalog takes classes of learners, forecasters, games and delay laws, got {spec!r}")
 
 
 def find(kind: str, name: Any) -> Any:
@@ -184,22 +184,6 @@ def quoted(value: Any) -> str:
     """
     text = repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """A hint at the nearest of some names, or at the one with the nearest word in it; None if none is near.
-
-    >>> nearest("replicatoins", ["rounds", "replications"])
-    "did you mean 'replications'?"
-    >>> nearest("aple", ["hopeless", "apple_tasting"])
-    "did you mean 'apple_tasting'?"
-    """
-
-    def likeness(other: str) -> float:
-        return max(difflib.SequenceMatcher(None, part, name).ratio() for part in (other, *other.split("_")))
-
-    best = max(sorted(names), key=likeness, default="")  # of equally near ones the first
-    return f"did you mean {best!r}?" if best and likeness(best) >= 0.4 else None
 
 
 def to_data(spec: Any) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 from numpy.typing import NDArray
 
+from belated.spelling import Spelled
+
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -76,7 +78,7 @@ def feedback_width(kind: str, actions: int, point_size: int) -> int:
     return {"full": actions, "gradient": point_size}.get(kind, 1)
 
 
-class Learner(ABC):
+class Learner(Spelled, ABC):
     """A learner as a spec, a layout and two kernels (or three). Subclasses are frozen dataclasses.
 
     The state of one instance is one NumPy record: the fields of `layout`, after two that belated keeps itself:
@@ -242,7 +244,7 @@ class Learner(ABC):
         return f"no theorem bounds {type(self).__name__} played directly under delay"
 
 
-class Game(ABC):
+class Game(Spelled, ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1], unless it says otherwise.
 
     A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
@@ -346,7 +348,7 @@ class Game(ABC):
         """Raise InvalidArgument if the game can be looked at, but not played."""
 
 
-class Delays(ABC):
+class Delays(Spelled, ABC):
     """The law of the delays tau_1, tau_2, ..., independent of the outcomes.
 
     To be put inside `Lossy` or `PerAction` as well, derive from `belated.delays.Law`.

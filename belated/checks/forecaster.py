@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import linecache
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -15,12 +17,13 @@ import numpy as np
 from belated import catalog
 from belated.checks import arenas
 from belated.checks.contract import CheckFailed, answer_of, arena, compare, context_of, demand, laws
-from belated.checks.promises import ends_every_prediction, gives_back_the_memo, keeps_the_order
+from belated.checks.promises import ends_every_prediction, gives_back_the_memo, keeps_the_order, states_its_propensity
 from belated.engine.play import play
 from belated.engine.workspace import kernels_of
 from belated.errors import BelatedError, CertificateError, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.process import Process
+from belated.kernels.blame import frames_of, told
 from belated.protocols import Game, Learner
 
 ROUNDS = 120
@@ -164,7 +167,8 @@ def tells_once(forecaster: Forecaster) -> None:
             demand(set(mine) <= {*given, *own}, f"{forecaster!r} tells an instance of what has not come")
             once = Counter(mine) <= Counter([*given, *own])
             demand(once, f"{forecaster!r} tells an instance of one feedback twice")
-    demand(any(len(heard) > 0 for heard in told), f"{forecaster!r} tells its learner nothing")
+    kept = any(room.queues.values())  # it may tell later
+    demand(kept or any(len(heard) > 0 for heard in told), f"{forecaster!r} tells its learner nothing")
 
 
 def can_be_taken_back(forecaster: Forecaster) -> None:
@@ -322,6 +326,7 @@ FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
     gives_back_the_memo,
     ends_every_prediction,
     keeps_the_order,
+    states_its_propensity,
     compiled_is_python,
 )
 
@@ -329,4 +334,24 @@ FORECASTER_CHECKS: tuple[Callable[[Forecaster], None], ...] = (
 def check_forecaster(forecaster: Forecaster) -> None:
     """All of them, for a forecaster over a learner that is a spec; both should be entered in the catalog."""
     for check in FORECASTER_CHECKS:
-        check(forecaster)
+        try:
+            check(forecaster)
+        except CheckFailed:
+            raise
+        except Exception as error:
+            raise CheckFailed(_told(forecaster, error)) from error
+
+
+def _told(forecaster: Forecaster, error: Exception) -> str:
+    """What a rule raised, with its place, and what may have been meant."""
+    what = str(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, dataclasses.FrozenInstanceError):
+        what += "; a rule keeps nothing itself: what changes is in room.notes, by its layout()"
+    own = {getattr(sys.modules.get(kind.__module__), "__file__", None) for kind in type(forecaster).__mro__[:1]}
+    places = [(code, line) for code, line in frames_of(error) if code.co_filename in own]
+    if not places:
+        return what if isinstance(error, BelatedError) else f"{forecaster!r}: {what}"
+    code, line = places[-1]
+    if forecaster.layout() is None and "notes" in linecache.getline(code.co_filename, line):
+        what += "; it has no layout(), so there are no notes"
+    return told(forecaster, code.co_name, code.co_filename, line, what)

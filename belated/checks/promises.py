@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from belated.checks.contract import arena, compare, context_of, demand, feedback_of, laws
-from belated.checks.probes import BanditProbe, OrderedProbe, Probe, QuietProbe, records
+from belated.checks.contract import CheckFailed, arena, compare, context_of, demand, feedback_of, laws
+from belated.checks.probes import BanditProbe, OrderedProbe, Probe, QuietProbe, Skewed, records
 from belated.engine.workspace import kernels_of
 from belated.errors import BadPrediction, Unsupported
 from belated.forecasters import Forecaster
@@ -20,6 +21,8 @@ from belated.protocols import Learner
 ROUNDS = 120
 #: How many predictions are open at most.
 LATE = 4
+#: Decisions from which a propensity is judged.
+DRAWS = 3000
 
 
 # --- of a learner ---
@@ -133,17 +136,20 @@ def gives_back_the_memo(forecaster: Forecaster) -> None:
 
 
 def ends_every_prediction(forecaster: Forecaster) -> None:
-    """When every ticket has ended, an instance knows it of all its predictions, but for one that is still pending."""
+    """When every ticket has ended, an instance knows it of all its predictions, but for those whose feedback waits in
+    a queue, and one that is still pending."""
     probed = _over(
         forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2)
     )
     if probed is None:
         return
-    for seat in _lived(probed).seats:
+    room = _lived(probed)
+    waiting = Counter(letter.seat for queue in room.queues.values() for letter, _ in queue)
+    for seat in room.seats:
         for each in records(seat.learner.state):
             demand(each["below"] >= 0, f"{probed!r} tells an instance of more ends than it made predictions")
             demand(
-                each["open"] <= 1,
+                each["open"] <= 1 + waiting[seat.number],
                 f"{probed!r}: all tickets have ended, but not {each['open']} predictions of instance {seat.number}; "
                 "tell it of those without feedback by `seat.lost(letter)`",
             )
@@ -161,6 +167,35 @@ def keeps_the_order(forecaster: Forecaster) -> None:
         game = arena(probed.learner, ROUNDS)
         for law, expiry in laws(ROUNDS):
             compare(probed, game, law, ROUNDS, expiry)
+
+
+def states_its_propensity(forecaster: Forecaster) -> None:
+    """Where it says `propensity`: actions are played as often as the probabilities of its decisions say, whatever was
+    played just before, within five standard errors."""
+    probed = _over(forecaster, Skewed(), PerContext(Skewed(), 2)) if forecaster.propensity else None
+    if probed is None:
+        return
+    actions = probed.learner.actions
+    count, off, spread = np.zeros(actions), np.zeros((actions, actions)), np.zeros((actions, actions))
+    rng, before, waiting = np.random.default_rng(0), 0, []
+    for _ in range(DRAWS):
+        context = probed.learner.example_context(rng) if probed.learner.context_size else None
+        made = probed.predict(context)
+        count[before] += 1
+        off[before, made.action] += 1.0 / made.probability
+        spread[before, made.action] += (1.0 / made.probability - 1.0) / made.probability
+        before = made.action
+        waiting.append(made.ticket)
+        if len(waiting) > LATE:
+            probed.update(waiting.pop(int(rng.integers(LATE))), np.full(probed.learner.feedback_size, 0.5))
+    wrong = np.abs(off - count[:, None]) > 5.0 * np.sqrt(spread + count[:, None])
+    if wrong.any():
+        last, action = (int(each) for each in np.argwhere(wrong)[0])
+        raise CheckFailed(
+            f"{probed!r} says propensity = True, but after action {last} it plays action {action} "
+            f"{off[last, action] / count[last]:.2f} times as often as the probabilities of its decisions say "
+            f"(from {count[last]:.0f} decisions)"
+        )
 
 
 def _over(forecaster: Forecaster, *learners: Learner) -> Forecaster | None:

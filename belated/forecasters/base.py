@@ -18,6 +18,7 @@ from belated.forecasters import saving
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.protocols import Decision, Learner
+from belated.spelling import Spelled
 
 if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
 #: Numbers of a context are not larger: their squares are still finite.
 LARGEST = 1e100
+#: What checks a parameter of a forecaster, by the word that it is annotated with.
+SIMPLE = {"int": require.integer, "float": require.real, "bool": require.boolean, "str": require.text}
 #: What NaN comes as.
 FLOATS = (float, np.floating)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecaster(ABC):
+class Forecaster(Spelled, ABC):
     """Plays under delay: `predict` gives a decision with a ticket, `update` takes feedback in any order.
 
     `learner` is a spec (`bl.UCB1(actions=3)`) or a function without arguments that makes a plain learner. A function
@@ -95,12 +98,20 @@ class Forecaster(ABC):
         if forgotten or not (isinstance(learner, Learner) or callable(learner)):
             wanted = "a spec such as UCB1(actions=3), or a function without arguments that makes a plain learner"
             raise InvalidArgument(f"learner must be {wanted}, got {shown(learner)}{adapter_hint(learner)}")
+        self._check_parameters()
         seed = self.seed
         known = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         object.__setattr__(self, "seed", known)
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", self._check_range())
         self._open_room(known, 0)
+
+    def _check_parameters(self) -> None:
+        """Parameters that say `int`, `float`, `bool` or `str` are that."""
+        for each in dataclasses.fields(self):
+            simple = SIMPLE.get(each.type if isinstance(each.type, str) else getattr(each.type, "__name__", ""))
+            if each.init and simple is not None:
+                object.__setattr__(self, each.name, simple(each.name, getattr(self, each.name)))
 
     def _check_range(self) -> tuple[float, float]:
         learner = self.learner

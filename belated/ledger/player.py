@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from belated.forecasters.instance import Instance
-from belated.forecasters.process import check_prediction
+from belated.forecasters.process import check_prediction, choice
 from belated.forecasters.room import NOTHING, Letter
 from belated.kernels.random import key_of
 from belated.ledger.experiment import Experiment
@@ -150,7 +150,7 @@ class Rows(ABC):
     def decide(self, context: Floats | None, allowed: Sequence[int] | None, round_: int) -> Decided:
         """A decision."""
         self.round, self.allowed = round_, allowed
-        seat, action, probability = self.rule.choose(self, context)
+        seat, action, probability = choice(self, context)
         state = self.state(seat.number)
         instance = self.player.enter(state)
         made = Decided(state.instance, instance.predictions, action, probability, instance.memo)

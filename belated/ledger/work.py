@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from belated.forecasters.process import check_grows
 from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
@@ -126,6 +127,7 @@ class Work(Rows):
         if idle:
             state = self.states[heapq.heappop(idle)]
         else:
+            check_grows(self.rule)
             number = self._numbers.popleft() if self._numbers else self.session.next_instance(self.experiment.id, 1)
             state = self.states[number] = self.player.fresh(number, pool)
         state.free = False
