@@ -10,7 +10,7 @@ from belated import checks
 from belated.checks import CheckFailed, bounds
 from belated.errors import BadKernel
 from belated.kernels import blame, guard, states
-from belated.kernels.asked import Closed, Looked, looks_at_action
+from belated.kernels.asked import Closed, Looked, bad_law
 from belated.kernels.compile import COMPILED
 from tests import broken_kernels as broken
 
@@ -172,7 +172,7 @@ def test_a_law_that_looks_at_the_action_and_does_not_say_so_is_refused(function,
 def test_a_law_whose_delays_differ_with_the_action_is_found_however_it_looks():
     law = broken.law_of(broken.by_number)
     with pytest.raises(CheckFailed, match=r"\[4, 5, 6\] for actions 0, 1, 2") as caught:
-        bounds.looks_at_actions_only_if_it_says(law)
+        bounds.bad_laws_only_if_it_says(law)
     assert_told(str(caught.value), law, "kernel", broken.by_number)
 
 
@@ -180,7 +180,7 @@ def test_a_law_that_says_so_may_look():
     class Says(type(broken.law_of(broken.by_action))):
         depends_on_action = True
 
-    assert looks_at_action(Says()) is None
+    assert bad_law(Says()) is None
     checks.check_delays(Says())
     bl.play(bl.Direct(bl.UCB1(3)), GAME, Says(), rounds=9)
 
