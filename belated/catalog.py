@@ -19,6 +19,7 @@ from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
 from belated.games.classical import CLASSICAL
+from belated.imports import HINT
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
 from belated.spelling import nearest as nearest
@@ -113,7 +114,7 @@ def find(kind: str, name: Any) -> Any:
     table = TABLES[kind]
     if name in table:
         return newest(table[name])
-    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}"
+    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}; {HINT}"
     if kind == "forecaster" and name in LEARNERS:
         hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
     raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {quoted(name)}; {hint}")

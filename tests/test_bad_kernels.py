@@ -172,7 +172,7 @@ def test_a_law_that_looks_at_the_action_and_does_not_say_so_is_refused(function,
 def test_a_law_whose_delays_differ_with_the_action_is_found_however_it_looks():
     law = broken.law_of(broken.by_number)
     with pytest.raises(CheckFailed, match=r"\[4, 5, 6\] for actions 0, 1, 2") as caught:
-        bounds.bad_laws_only_if_it_says(law)
+        bounds.looks_at_actions_only_if_it_says(law)
     assert_told(str(caught.value), law, "kernel", broken.by_number)
 
 

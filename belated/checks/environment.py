@@ -11,7 +11,7 @@ import numpy as np
 from belated.catalog import build, to_data
 from belated.checks.arenas import Wanders
 from belated.checks.bounds import actions_of, keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
-from belated.checks.contract import CheckFailed, demand
+from belated.checks.contract import CheckFailed, demand, demand_frozen_data
 from belated.engine.play import play
 from belated.errors import InvalidArgument
 from belated.forecasters import Direct
@@ -215,6 +215,7 @@ def _zero(params, k0, k1, round_, action):
 
 def is_plain_data(spec: Game | Delays) -> None:
     """Equal to itself after a trip through JSON, and hashable."""
+    demand_frozen_data(spec)
     kind = "game" if isinstance(spec, Game) else "delays"
     again = build(type(spec), kind, json.loads(json.dumps(to_data(spec))))
     demand(again == spec and hash(again) == hash(spec), f"{spec!r} comes back from JSON as {again!r}")

@@ -30,8 +30,8 @@ class SDB(QPMD):
     or is out than of I's; else I. So no action gets ahead of what the base asks for by more than G* + 1, and for i.i.d.
     rewards E R_n <= E R^base_n + sum_i Delta_i (E G*_n + 1).
 
-    `prior`: rewards known before, as pairs (action, reward). They are put into the queues and told to instance 1; with
-    them no bound is stated.
+    `prior`: rewards known before, as pairs (action, reward), in the learner's own range (0 to 1 for most): a
+    `reward_range` does not map them. They are put into the queues and told to instance 1; with them no bound is stated.
 
     The probability of a decision is that of the query that is played; it is not a propensity.
 
@@ -89,7 +89,8 @@ class SDB(QPMD):
                 raise Unsupported(f"prior is for learners of one reward without side information, got {called}")
             if not self._spec.smallest <= reward <= self._spec.largest:
                 raise InvalidArgument(
-                    f"prior has a reward of {reward:g}, outside [{self._spec.smallest:g}, {self._spec.largest:g}]"
+                    f"prior has a reward of {reward:g}, outside [{self._spec.smallest:g}, {self._spec.largest:g}], the "
+                    "range of the learner; a reward_range does not map it"
                 )
 
     def layout(self) -> np.dtype[Any] | None:
