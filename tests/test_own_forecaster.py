@@ -244,7 +244,7 @@ def test_the_service_serves_it_as_what_it_is(own: Any, text: str, tmp_path: Path
         said = lived(served, 4, 200)
         assert said == lived(f, 4, 200) and said != lived(bl.Direct(f.learner, seed=5), 4, 200)
         told = served.http.get("/experiments/own/statistics").json()
-        assert told["plays"] == f"Batches over {type(f.learner).__name__}" and told["instances"] == 1
+        assert told["plays"] == f"Batches(size={f.size}) over {type(f.learner).__name__}" and told["instances"] == 1
         assert told["queues"] is not None and "no theorem is stated for Batches" in told["price"]["text"]
         served.http.close()
     finally:

@@ -121,7 +121,9 @@ def outcomes_ignore_play(game: Game) -> None:
             (f"the feedback for {what}", steady.told[same], mixed.told[same]),
             ("the side information", steady.shown, mixed.shown),
         ):
-            demand(np.array_equal(one, two), f"{name}: what comes depends on what was played before; say reactive = True")
+            demand(
+                np.array_equal(one, two), f"{name}: what comes depends on what was played before; say reactive = True"
+            )
 
 
 def states_what_it_is(spec: Game | Delays) -> None:
@@ -149,7 +151,8 @@ def means_are_the_means(game: Game) -> None:
     for action, (course, error) in enumerate(zip(courses, errors, strict=True)):
         paid, who = float(course.rewards.mean()), f"{type(game).__name__}, action {action}"
         demand(
-            abs(paid - means[action]) <= error, f"{who}: mean {means[action]:g} is stated, {paid:.4g} is paid in {n} rounds"
+            abs(paid - means[action]) <= error,
+            f"{who}: mean {means[action]:g} is stated, {paid:.4g} is paid in {n} rounds",
         )
         gap, regret = float(means.max() - means[action]), course.regret / n
         off = game.comparator == "action" and abs(regret - gap) > error + max(errors)

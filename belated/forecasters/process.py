@@ -409,9 +409,7 @@ def check_grows(rule: Forecaster) -> None:
         raise Unsupported(f"{type(rule).__name__} takes an instance from a pool: say grows = True in its class")
 
 
-def check_prediction(
-    player: Any, said: Any, by: str = "predict", who: str = "the learner"
-) -> tuple[Any, float]:
+def check_prediction(player: Any, said: Any, by: str = "predict", who: str = "the learner") -> tuple[Any, float]:
     """What a learner said, if it is an action and a probability; `player` has `actions` and `states_probability`."""
     actions = player.actions
     try:

@@ -47,6 +47,7 @@ class Report:
         said = f"{self.experiment}: {self.verdict}, {self.states} state{states}, {self.events} event{events}"
         return f"{said}; {self.message}" if self.message else said
 
+
 class Different(Exception):
     """What is stored is not what comes out."""
 
