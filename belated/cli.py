@@ -18,7 +18,6 @@ from belated.service import cli as service
 from belated.service.cli import Imports
 from belated.version import __version__
 
-
 app = typer.Typer(
     name="belated", no_args_is_help=True, help="Learning from feedback that comes late.", pretty_exceptions_enable=False
 )

@@ -162,7 +162,7 @@ def text(kind: str, spec: Any) -> str:
 def _text(kind: str, data: dict[str, Any]) -> str:
     if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys() and data.get("contexts") is None:
         data = _by_name(data)
-    parts = []
+    parts: list[str] = []
     parameters = _parameters(catalog.find(kind, data["name"]))
     positional = True
     for name, parameter in parameters.items():

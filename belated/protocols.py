@@ -165,7 +165,7 @@ class Learner(Spelled, ABC):
     @classmethod
     def example(cls) -> Learner:
         """A small one, for checks and tests. Learners that are made for a game give one here."""
-        return cls(actions=3)  # type: ignore[call-arg]
+        return cls(actions=3)
 
     def example_context(self, draws: np.random.Generator) -> Floats:
         """Side information that makes sense, for checks and tests."""
@@ -185,7 +185,7 @@ class Learner(Spelled, ABC):
         """What never changes and all instances share: numbers and arrays by name, read in kernels as `params.name`."""
         return {}
 
-    def start(self, state: Any) -> None:  # noqa: B027  (zeros will do for most)
+    def start(self, state: Any) -> None:
         """Give a fresh state its first values where zeros will not do: `state["field"][:] = ...`."""
 
     @staticmethod
@@ -207,7 +207,7 @@ class Learner(Spelled, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no supply")
 
-    def check_context(self, context: Floats) -> None:  # noqa: B027  (most take any numbers)
+    def check_context(self, context: Floats) -> None:
         """Raise InvalidArgument if side information of the right size makes no sense."""
 
     def encode(self, action: int, symbol: Any) -> float:
@@ -344,7 +344,7 @@ class Game(Spelled, ABC):
         """The symbol that a number in `feedback` stands for. Only games of symbols need it."""
         return code
 
-    def check_playable(self) -> None:  # noqa: B027  (most games can be)
+    def check_playable(self) -> None:
         """Raise InvalidArgument if the game can be looked at, but not played."""
 
 
@@ -400,5 +400,5 @@ class Delays(Spelled, ABC):
         """How many rounds the delays are given for; None if for ever."""
         return None
 
-    def check_actions(self, actions: int) -> None:  # noqa: B027  (most laws fit any number of actions)
+    def check_actions(self, actions: int) -> None:
         """Raise InvalidArgument if the law is made for another number of actions."""

@@ -28,9 +28,10 @@ class _OwnSignature:
     """The arguments of a class are those of its `__init__`, whatever `__new__` takes."""
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:
-        if owner.__init__ is object.__init__:
+        make: Any = owner.__init__  # type: ignore[misc]
+        if make is object.__init__:
             return inspect.Signature()
-        own = inspect.signature(owner.__init__)
+        own = inspect.signature(make)
         return own.replace(parameters=list(own.parameters.values())[1:])
 
 

@@ -14,9 +14,9 @@ import belated as bl
 from belated import checks
 from belated.checks import CheckFailed
 from belated.checks import forecaster as contract
+from belated.checks.probes import OrderedProbe
 from belated.errors import Unsupported
 from belated.kernels.compile import kernel
-from belated.checks.probes import OrderedProbe
 from tests import broken_promises
 
 ROOT = Path(bl.__file__).parents[1]
@@ -368,6 +368,46 @@ def test_a_learner_that_wants_order_may_wait_for_its_first_feedback() -> None:
     contract.tells_once(bl.Direct(OrderedProbe()))
 
 
+class Pool(bl.Forecaster):
+    """Many instances; feedback waits until the next decision, and its instance is busy as long."""
+
+    grows = True
+
+    def choose(self, room: Any, context: Any) -> Any:
+        while (found := room.pop(0)) is not None:
+            room.seat(found[0].seat).answer(*found)
+            room.free(found[0].seat)
+        seat = room.lowest_free()
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.push(0, letter, feedback)
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat(letter.seat).lost(letter)
+        room.free(letter.seat)
+
+
+class Queued(Pool):
+    """The same, and says that it has a queue."""
+
+    def queues(self) -> int:
+        return 1
+
+
+def test_instances_that_are_busy_while_feedback_waits_are_saved_and_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    forecaster = entered(monkeypatch, Queued)(bl.Exp3(3))
+    contract.saved_continues(forecaster)
+    contract.lives_in_a_ledger(forecaster)
+
+
+def test_a_service_must_know_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckFailed, match=r"Pool puts feedback into a queue: say how many it has by queues\(\)"):
+        contract.lives_in_a_ledger(entered(monkeypatch, Pool)(bl.UCB1(3)))
+    with pytest.raises(bl.errors.InvalidArgument, match="seats is 0"):
+        type("Empty", (Queued,), {"seats": 0})(bl.UCB1(3))
+
+
 class Typed(Sound):
     every: int = 2
     share: float = 0.5
@@ -392,7 +432,7 @@ def test_parameters_are_what_they_are_annotated_as(given: Any, says: str) -> Non
 
 
 def test_a_misspelled_parameter_is_named_with_the_nearest() -> None:
-    with pytest.raises(TypeError, match="Typed has no argument 'evry'; did you mean 'every'?"):
+    with pytest.raises(TypeError, match="Typed has no argument 'evry'; did you mean 'every'"):
         Typed(bl.UCB1(3), evry=3)  # type: ignore[call-arg]
 
 

@@ -79,9 +79,9 @@ def test_a_game_that_states_nonsense_is_refused(stated, says):
 
 def test_means_are_stated_and_true():
     environment.means_are_the_means(Coin())
-    with pytest.raises(CheckFailed, match="action 0: mean 0.1 is stated, 0.7.* is paid in 2000 rounds"):
+    with pytest.raises(CheckFailed, match=r"action 0: mean 0.1 is stated, 0.7.* is paid in 2000 rounds"):
         environment.means_are_the_means(also(means=(0.1, 0.9)))
-    with pytest.raises(CheckFailed, match="action 1: its gap is 0.3 by the means, its regret -0.0005 a round"):
+    with pytest.raises(CheckFailed, match=r"action 1: its gap is 0.3 by the means, its regret -0.0005 a round"):
         environment.means_are_the_means(also(regret=staticmethod(lambda params, memory: -1.0)))
     with pytest.raises(CheckFailed, match="says stochastic = True: state its means too"):
         environment.states_what_it_is(also(means=None))
@@ -113,7 +113,7 @@ def halves(params, k0, k1, round_, action):
 
 
 def test_a_delay_is_a_whole_number():
-    with pytest.raises(CheckFailed, match="a delay must be a whole number, it returned 1.5"):
+    with pytest.raises(CheckFailed, match=r"a delay must be a whole number, it returned 1.5"):
         check_delays(Halves())
     with pytest.raises(BadKernel, match=r"Halves\(\), kernel, .*a delay must be a whole number"):
         bl.play(bl.Direct(bl.UCB1(2)), bl.games.Bernoulli([0.2, 0.5]), Halves(), rounds=10, engine="python")

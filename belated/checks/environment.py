@@ -138,8 +138,8 @@ def states_what_it_is(spec: Game | Delays) -> None:
 
 
 def means_are_the_means(game: Game) -> None:
-    """Where it says `stochastic`: each action is paid its stated mean, and the regret of playing it all the time is that
-    of its gap; within six standard errors."""
+    """Where it says `stochastic`: each action is paid its stated mean, and the regret of playing it all the time is
+    that of its gap; within six standard errors."""
     n = game.longest() or DRAWS
     plain = game.scale in (1.0, game.largest - game.smallest)  # else rewards are of another unit than the means
     if not (game.stochastic and plain) or game.feedback not in ("bandit", "full") or game.context_size or n < ROUNDS:

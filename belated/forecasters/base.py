@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 #: Numbers of a context are not larger: their squares are still finite.
 LARGEST = 1e100
 #: What checks a parameter of a forecaster, by the word that it is annotated with.
-SIMPLE = {"int": require.integer, "float": require.real, "bool": require.boolean, "str": require.text}
+SIMPLE: dict[str, Callable[[str, Any], Any]] = {
+    "int": require.integer,
+    "float": require.real,
+    "bool": require.boolean,
+    "str": require.text,
+}
 #: What NaN comes as.
 FLOATS = (float, np.floating)
 
@@ -130,6 +135,9 @@ class Forecaster(Spelled, ABC):
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
         self.check(room.spec or room.seats[0].learner)
+        if self.seats == 0 and (self.layout() is not None or self.queues()):
+            name = type(self).__name__
+            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
         if room.spec is not None and room.spec.in_order and not self.keeps_order:
             name, called = type(self).__name__, self._called()
             raise Unsupported(f"{name} cannot play {called}, which must be told in order: use Direct or BOLD")
@@ -257,20 +265,20 @@ class Forecaster(Spelled, ABC):
     def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
         """The feedback of a ticket has come."""
 
-    def release(self, room: Room, letter: Letter) -> None:  # noqa: B027  (nothing to do unless an instance waits)
+    def release(self, room: Room, letter: Letter) -> None:
         """A ticket ends without feedback: it was cancelled, or its action was replaced (`letter.stale`)."""
 
-    def begin(self, room: Room) -> None:  # noqa: B027
+    def begin(self, room: Room) -> None:
         """Before the first prediction."""
 
     def layout(self) -> np.dtype[Any] | None:
         """The rule's own numbers, which it finds in `room.notes`: a structured dtype; None if it has none."""
         return None
 
-    def start(self, notes: Any) -> None:  # noqa: B027  (zeros will do for most)
+    def start(self, notes: Any) -> None:
         """Give the notes their first values where zeros will not do: `notes["field"] = ...`."""
 
-    def check(self, learner: Any) -> None:  # noqa: B027
+    def check(self, learner: Any) -> None:
         """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter.
 
         `learner` is the spec, or the first plain learner that was made.
@@ -293,7 +301,7 @@ class Forecaster(Spelled, ABC):
         return 0
 
     def queues(self) -> int:
-        """How many queues of feedback it has that a page should show, numbered from 0."""
+        """How many queues of feedback it has, numbered from 0: a page shows them, and a service must know of them."""
         return 0
 
     def identities(self, counts: Counts) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from belated.errors import Unsupported
 from belated.forecasters.instance import Instance
 from belated.forecasters.process import check_prediction, choice
 from belated.forecasters.room import NOTHING, Letter
@@ -212,6 +213,11 @@ class Rows(ABC):
         state.free = True
         self.changed[seat] = state
 
+    def check_queues(self) -> None:
+        """A rule with queues says so: its states have no lives of their own."""
+        if self.apart:
+            raise Unsupported(f"{type(self.rule).__name__} puts feedback into a queue: say how many it has by queues()")
+
     @abstractmethod
     def state(self, number: int) -> State:
         """A state that exists."""
@@ -264,6 +270,7 @@ class Memory(Rows):
         return Stool(self, state)
 
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
+        self.check_queues()
         self.queues.setdefault(queue, deque()).append((letter, feedback))
 
     def pop(self, queue: int) -> tuple[Letter, Any] | None:

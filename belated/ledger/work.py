@@ -118,7 +118,7 @@ class Work(Rows):
             mine = (number for number, state in self.states.items() if state.free and state.pool == pool)
             self._idle[pool] = heapq.nsmallest(count, mine)
             missing += count - len(self._idle[pool])
-        if missing:
+        if missing and self.apart:  # else the rule may free others before it asks
             first = self.session.next_instance(self.experiment.id, missing)
             self._numbers.extend(range(first, first + missing))
 
@@ -133,7 +133,14 @@ class Work(Rows):
         state.free = False
         return Stool(self, state)
 
+    def free(self, seat: int) -> None:
+        super().free(seat)
+        idle = self._idle.get(self.states[seat].pool)
+        if idle is not None:
+            heapq.heappush(idle, seat)
+
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
+        self.check_queues()
         self._pushed += 1
         position = ((self.state(0).seq + 1) << PLACES) + self._pushed
         self.queues.push(queue, position, letter, feedback)

@@ -36,8 +36,8 @@ Imports = Annotated[
         is_eager=True,
         envvar=VARIABLE,
         metavar="MODULE",
-        help="A module, or a file such as mine.py, with learners, forecasters, games or laws of your own; several may be "
-        "given.",
+        help="A module, or a file such as mine.py, with learners, forecasters, games or laws of your own; several "
+        "may be given.",
     ),
 ]
 token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
