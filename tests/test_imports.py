@@ -16,7 +16,7 @@ from belated import imports
 from belated.cli import app
 from belated.errors import InvalidArgument
 from belated.ledger.experiment import make
-from belated.ledger.items import Create
+from belated.ledger.items import Create, Decide, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
 
@@ -86,6 +86,28 @@ def test_verify_says_how_an_experiment_of_ones_own_is_opened(folder):
     assert "ads: identical, 1 state, 0 events" in said(
         "verify", "--database", "x.db", "--import", "own_module_of_a_test"
     )
+
+
+def test_one_experiment_that_cannot_be_opened_does_not_hide_the_others(folder):
+    imports.bring(["own_module_of_a_test"])
+    store = SQLite(str(folder / "x.db"), serve=True)
+    try:
+        ledger, made = Ledger(store), {}
+        for name, text in (("own", "ownrule(exp3)"), ("ours", "bold(exp3)")):
+            experiment = make(name, ["a", "b"], text, (0.0, 1.0))
+            (made[name],) = ledger.serve([Create(experiment, ledger.prepare(experiment))])
+            ledger.serve([Decide(made[name], [None] * 3)])
+        rule = bl.catalog.FORECASTERS.pop("ownrule")
+        for _ in range(2):
+            without = Ledger(store)
+            assert without.statistics(made["ours"])["decisions"] == 3
+            assert [each["decisions"] for each in without.folder.overview(without.experiments())["experiments"]] == [3]
+            assert "--import MODULE" in without.unopened()["own"]
+            without.serve([Upkeep()])
+        bl.catalog.add(rule)
+        assert Ledger(store).statistics(made["own"])["decisions"] == 3, "its events were not lost"
+    finally:
+        store.close()
 
 
 @pytest.mark.parametrize(
