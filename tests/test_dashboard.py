@@ -386,9 +386,7 @@ def test_numbers_that_cannot_be_known_are_not_shown_as_zeros(opened, tmp_path):
     with store.write() as session:
         (row,) = session.experiments()
         session.put_folds([(row.id, 10, json.dumps({"format": 7}))])
-        session.add_checkpoints(
-            [Checkpoint(row.id, State(99, 1, True, b""), b"", True, time.time())]
-        )  # its events are gone
+        session.add_checkpoints([Checkpoint(row.id, State(99, 1, True, b""), b"", True, time.time())])
     store.close()
     server = Server(file)
     try:
