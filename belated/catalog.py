@@ -7,11 +7,10 @@ case.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import sys
 from collections import ChainMap
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from inspect import isabstract
 from typing import Any, TypeVar
 
@@ -20,8 +19,10 @@ from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
 from belated.games.classical import CLASSICAL
+from belated.imports import HINT
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
+from belated.spelling import nearest as nearest
 
 
 def DelayedUCB1(actions: int, *, seed: int | None = None) -> Direct:
@@ -94,16 +95,16 @@ def add(spec: Spec) -> Spec:
     if not isinstance(spec, type) or isabstract(spec):
         what = "one without its abstract methods" if isinstance(spec, type) else "an object"
         raise InvalidArgument(f"the catalog takes classes that can be made, got {what}: {quoted(spec)}")
-    name = spec.__name__.lower()
     for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
-        if not issubclass(spec, kind):
+        if not isinstance(spec, type) or not issubclass(spec, kind):
             continue
+        name = spec.__name__.lower()
         known = table.get(name)
         if known is not None and known is not spec and known.__module__.startswith("belated."):
             raise InvalidArgument(f"the catalog has a {kind.__name__.lower()} called {name!r} already")
         table[name] = spec
         return spec
-    raise InvalidArgument(f"the catalog takes learners, forecasters, games and delay laws, got {spec!r}")
+    raise InvalidArgument(f"the catalog takes classes of learners, forecasters, games and delay laws, got {spec!r}")
 
 
 def find(kind: str, name: Any) -> Any:
@@ -116,7 +117,7 @@ def find(kind: str, name: Any) -> Any:
     table = TABLES[kind]
     if name in table:
         return newest(table[name])
-    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}"
+    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}; {HINT}"
     if kind == "forecaster" and name in LEARNERS:
         hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
     raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {quoted(name)}; {hint}")
@@ -187,22 +188,6 @@ def quoted(value: Any) -> str:
     """
     text = repr(value)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """A hint at the nearest of some names, or at the one with the nearest word in it; None if none is near.
-
-    >>> nearest("replicatoins", ["rounds", "replications"])
-    "did you mean 'replications'?"
-    >>> nearest("aple", ["hopeless", "apple_tasting"])
-    "did you mean 'apple_tasting'?"
-    """
-
-    def likeness(other: str) -> float:
-        return max(difflib.SequenceMatcher(None, part, name).ratio() for part in (other, *other.split("_")))
-
-    best = max(sorted(names), key=likeness, default="")  # of equally near ones the first
-    return f"did you mean {best!r}?" if best and likeness(best) >= 0.4 else None
 
 
 def to_data(spec: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import typer
 from belated import catalog
 from belated.errors import BelatedError
 from belated.service import cli as service
+from belated.service.cli import Imports
 from belated.version import __version__
 
 app = typer.Typer(
@@ -116,6 +117,7 @@ def run(
     threads: Threads = None,
     engine: Engine = "local",
     address: Address = None,
+    modules: Imports = None,
 ) -> None:
     """Run a study of your own and write its report.
 
@@ -148,9 +150,11 @@ def play(
     replications: Annotated[int, typer.Option(min=1)] = 20,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     expiry: Annotated[int | None, typer.Option(min=0, help="Cancel tickets after so many rounds.")] = None,
+    default: Annotated[float | None, typer.Option(help="The reward that is learned at expiry, instead.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="All cores if not given.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw regret against the round into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    modules: Imports = None,
 ) -> None:
     """Play one forecaster on one game under one delay law, and show regret, bound and peak.
 
@@ -166,7 +170,16 @@ def play(
             check_picture(plot)
         chosen, played, law = fit(forecaster, game, delay)
         result = simulate(
-            chosen, played, law, rounds, replications, seed, threads, expiry=expiry, progress=False if as_json else None
+            chosen,
+            played,
+            law,
+            rounds,
+            replications,
+            seed,
+            threads,
+            expiry=expiry,
+            default=default,
+            progress=False if as_json else None,
         )
         if plot is not None:
             result.plot(plot)
@@ -198,6 +211,7 @@ def replay(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Write a page with figures into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    modules: Imports = None,
 ) -> None:
     """What other forecasters would have earned, from logged decisions with recorded probabilities and delays."""
     from belated.replay import replay as replayed
@@ -246,6 +260,7 @@ def audit(
     unit: Annotated[str | None, typer.Option(help="What numbers are, if not obvious: rounds, s, ms, us, ns.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the page, its figures and data here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    modules: Imports = None,
 ) -> None:
     """What does delay cost me? From a log of decisions and of when their feedback came.
 
@@ -308,6 +323,7 @@ def show_catalog(
     name: Annotated[
         str | None, typer.Argument(help="Show everything about one.", autocompletion=_names("learner"))
     ] = None,
+    modules: Imports = None,
 ) -> None:
     """What there is, with one line each and the bound."""
     from rich.console import Console

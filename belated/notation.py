@@ -27,6 +27,7 @@ from belated.protocols import NEVER, Delays, Game, Learner
 
 #: What stands in for a number of actions, and for a game of partial monitoring, that is not known yet.
 ANY_ACTIONS = 2
+MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
 
 
@@ -86,6 +87,22 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     return made
 
 
+def some_forecaster(given: Any) -> Forecaster:
+    """A forecaster whose game is not known yet: for a few actions or, if that cannot be, for many.
+
+    >>> some_forecaster("sdb(ucb1, prior=[[7, 1.0]])").actions
+    1000
+    """
+    try:
+        return forecaster(given)
+    except InvalidArgument:
+        try:
+            return forecaster(given, MANY_ACTIONS)
+        except InvalidArgument:
+            pass
+        raise
+
+
 def game(given: Any, feedback: str | None = None) -> Game:
     """A game; one that does not say what feedback it gives, and may choose, gives this.
 
@@ -136,6 +153,8 @@ def text(kind: str, spec: Any) -> str:
     >>> import belated as bl
     >>> text("forecaster", bl.BOLD(bl.KLUCB(actions=3)))
     'bold(klucb)'
+    >>> text("forecaster", bl.SDB(bl.UCB1(actions=2), prior=[(1, 0.5)]))
+    'sdb(ucb1, prior=[[1, 0.5]])'
     """
     return _text(kind, read(kind, spec))
 
@@ -143,7 +162,7 @@ def text(kind: str, spec: Any) -> str:
 def _text(kind: str, data: dict[str, Any]) -> str:
     if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys() and data.get("contexts") is None:
         data = _by_name(data)
-    parts = []
+    parts: list[str] = []
     parameters = _parameters(catalog.find(kind, data["name"]))
     positional = True
     for name, parameter in parameters.items():
@@ -154,7 +173,8 @@ def _text(kind: str, data: dict[str, Any]) -> str:
         if parameter.default is not inspect.Parameter.empty and value == parameter.default:
             positional = False
             continue
-        positional = positional and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        named = parameter.kind is inspect.Parameter.KEYWORD_ONLY or (kind == "forecaster" and bool(parts))
+        positional = positional and not named
         shown = _value_text(kind, name, value)
         parts.append(shown if positional else f"{name}={shown}")
     inside = ", ".join(parts)

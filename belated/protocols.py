@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 from numpy.typing import NDArray
 
+from belated.spelling import Spelled
+
 #: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
 STATED = ("bound", "stochastic_bound", "bound_under_delay", "delayed_bound", "guarantee")
 #: A delay that never ends: the feedback does not come.
@@ -78,7 +80,7 @@ def feedback_width(kind: str, actions: int, point_size: int) -> int:
     return {"full": actions, "gradient": point_size}.get(kind, 1)
 
 
-class Learner(ABC):
+class Learner(Spelled, ABC):
     """A learner as a spec, a layout and two kernels (or three). Subclasses are frozen dataclasses.
 
     The state of one instance is one NumPy record: the fields of `layout`, after two that belated keeps itself:
@@ -177,7 +179,7 @@ class Learner(ABC):
     @classmethod
     def example(cls) -> Learner:
         """A small one, for checks and tests. Learners that are made for a game give one here."""
-        return cls(actions=3)  # type: ignore[call-arg]
+        return cls(actions=3)
 
     def example_context(self, draws: np.random.Generator) -> Floats:
         """Side information that makes sense, for checks and tests."""
@@ -197,7 +199,7 @@ class Learner(ABC):
         """What never changes and all instances share: numbers and arrays by name, read in kernels as `params.name`."""
         return {}
 
-    def start(self, state: Any) -> None:  # noqa: B027  (zeros will do for most)
+    def start(self, state: Any) -> None:
         """Give a fresh state its first values where zeros will not do: `state["field"][:] = ...`."""
 
     @staticmethod
@@ -219,7 +221,7 @@ class Learner(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no supply")
 
-    def check_context(self, context: Floats) -> None:  # noqa: B027  (most take any numbers)
+    def check_context(self, context: Floats) -> None:
         """Raise InvalidArgument if side information of the right size makes no sense."""
 
     def encode(self, action: int, symbol: Any) -> float:
@@ -256,7 +258,7 @@ class Learner(ABC):
         return f"no theorem bounds {type(self).__name__} played directly under delay"
 
 
-class Game(ABC):
+class Game(Spelled, ABC):
     """Outcomes, rewards and feedback, and the account of regret. Rewards lie in [0, 1], unless it says otherwise.
 
     A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
@@ -356,11 +358,11 @@ class Game(ABC):
         """The symbol that a number in `feedback` stands for. Only games of symbols need it."""
         return code
 
-    def check_playable(self) -> None:  # noqa: B027  (most games can be)
+    def check_playable(self) -> None:
         """Raise InvalidArgument if the game can be looked at, but not played."""
 
 
-class Delays(ABC):
+class Delays(Spelled, ABC):
     """The law of the delays tau_1, tau_2, ..., independent of the outcomes.
 
     To be put inside `Lossy` or `PerAction` as well, derive from `belated.delays.Law`.
@@ -412,5 +414,5 @@ class Delays(ABC):
         """How many rounds the delays are given for; None if for ever."""
         return None
 
-    def check_actions(self, actions: int) -> None:  # noqa: B027  (most laws fit any number of actions)
+    def check_actions(self, actions: int) -> None:
         """Raise InvalidArgument if the law is made for another number of actions."""

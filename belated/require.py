@@ -94,6 +94,18 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def text(name: str, value: Any) -> str:
+    """Text.
+
+    >>> text("title", 3)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: title must be text, got 3
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be text, got {value!r}")
+    return value
+
+
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """One of a few words.
 

@@ -10,7 +10,7 @@ from belated import checks
 from belated.checks import CheckFailed, bounds
 from belated.errors import BadKernel
 from belated.kernels import blame, guard, states
-from belated.kernels.asked import Closed, Looked, looks_at_action
+from belated.kernels.asked import Closed, Looked, bad_law
 from belated.kernels.compile import COMPILED
 from tests import broken_kernels as broken
 
@@ -180,7 +180,7 @@ def test_a_law_that_says_so_may_look():
     class Says(type(broken.law_of(broken.by_action))):
         depends_on_action = True
 
-    assert looks_at_action(Says()) is None
+    assert bad_law(Says()) is None
     checks.check_delays(Says())
     bl.play(bl.Direct(bl.UCB1(3)), GAME, Says(), rounds=9)
 

@@ -14,8 +14,9 @@ import belated as bl
 from belated import checks
 from belated.checks import CheckFailed
 from belated.checks import forecaster as contract
-from belated.errors import Unsupported
-from belated.kernels.compile import kernel
+from belated.checks.probes import OrderedProbe
+from belated.errors import BadKernel, Unsupported
+from belated.kernels.compile import COMPILED, kernel
 from tests import broken_promises
 
 ROOT = Path(bl.__file__).parents[1]
@@ -75,13 +76,13 @@ def pairs() -> list[bl.Forecaster]:
 
 
 #: What test_checks does not compile under every forecaster each time; the rest takes turns there, and in make soak.
-COMPILED = ("Paced(Hedge", "SDB(UCB1", "pools='value'")
+TURNS = ("Paced(Hedge", "SDB(UCB1", "pools='value'")
 
 
 @pytest.mark.parametrize("forecaster", pairs(), ids=repr)
 def test_every_forecaster_of_the_catalog_keeps_the_contract(forecaster: bl.Forecaster) -> None:
     for check in contract.FORECASTER_CHECKS:
-        if check is not contract.compiled_is_python or any(part in repr(forecaster) for part in COMPILED):
+        if check is not contract.compiled_is_python or any(part in repr(forecaster) for part in TURNS):
             check(forecaster)
 
 
@@ -288,7 +289,40 @@ class LooksBack(bl.Direct):
         return usual._replace(choose=kernel(looks))
 
 
+class SaysHalf(Sound):
+    """Says that each action was played with probability 1/2."""
+
+    propensity = True
+
+    def choose(self, room: Any, context: Any) -> Any:
+        return room.seat(), room.seat().ask(context)[0], 0.5
+
+
+class HoldsOn(Sound):
+    """Plays each action of the learner twice, with the probability of its first draw."""
+
+    propensity = True
+
+    def layout(self) -> Any:
+        return np.dtype([("action", "i8"), ("probability", "f8")])
+
+    def choose(self, room: Any, context: Any) -> Any:
+        said = room.seat().ask(context)
+        if room.round % 2:
+            room.notes["action"], room.notes["probability"] = said
+        return room.seat(), int(room.notes["action"]), float(room.notes["probability"])
+
+
+class FewMarks(bl.QPMD):
+    """Its kernels write more marks than it says."""
+
+    def marks(self, instances: int) -> int:
+        return 1
+
+
 BROKEN = [
+    (contract.probabilities_are_propensities, SaysHalf, {}, "times, and says that it has probability 0.5"),
+    (contract.probabilities_are_propensities, HoldsOn, {}, "draws of one decision"),
     (contract.keeps_its_parameters, Loses, {"every": 3}, "from fresh"),
     (contract.keeps_its_parameters, Changes, {}, "comes back"),
     (contract.keeps_its_parameters, Lists, {}, "hashed"),
@@ -306,7 +340,7 @@ BROKEN = [
     (contract.lives_in_a_ledger, ByTicket, {}, "in a service"),
     (contract.compiled_is_python, OtherKernels, {}, "compiled and Python differ"),
     (contract.counts_are_certified, States, {}, "theorem must return"),
-    (contract.probabilities_are_propensities, Holds, {}, "64 times, and says that it has probability 0.5"),
+    (contract.probabilities_are_propensities, Holds, {}, "draws of one decision"),
     (contract.probabilities_are_propensities, PicksAny, {}, "draws of one decision"),
     (contract.chooses_among_those, PicksAny, {}, "was to choose among"),
     (contract.forgets_what_was_replaced, RemembersTheOld, {}, "the action before it with that number"),
@@ -321,6 +355,144 @@ def test_a_check_fails_on_its_broken_twin(
 ) -> None:
     with pytest.raises(CheckFailed, match=says):
         check(entered(monkeypatch, kind)(bl.Hedge(3) if issubclass(kind, bl.Paced) else bl.UCB1(3), **given))
+
+
+class KeepsItself(Sound):
+    def choose(self, room: Any, context: Any) -> Any:
+        self.count = 1  # type: ignore[misc]
+        return super().choose(room, context)
+
+
+class NoNotes(Sound):
+    def choose(self, room: Any, context: Any) -> Any:
+        room.notes["count"] += 1
+        return super().choose(room, context)
+
+
+class Grows(Sound):
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.lowest_free()
+        return seat, *seat.ask(context)
+
+
+class Says(Sound):
+    said: Any = None
+
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.seat()
+        seat.ask(context)
+        return None if self.said is None else (seat, *self.said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        (KeepsItself, {}, r"choose, .*, line \d+: FrozenInstanceError.*room.notes.*\n    self.count = 1"),
+        (NoNotes, {}, r"choose, .*, line \d+: TypeError.*no layout\(\), so there are no notes"),
+        (Grows, {}, "say grows = True"),
+        (Says, {"said": (3, 1.0)}, r"the rule chose action 3, outside 0\.\.2"),
+        (Says, {"said": (0, 1.5)}, r"the rule gave probability 1.5, outside \(0, 1\]"),
+        (Says, {"said": ("a", 1.0)}, r"choose must return \(action, probability\), got \('a', 1.0\)"),
+        (Says, {}, r"choose must return \(seat, action, probability\), got None"),
+    ],
+)
+def test_what_a_rule_does_wrong_is_told_with_its_place(kind: Any, given: Any, says: str) -> None:
+    with pytest.raises(CheckFailed, match=f"(?s){says}"):
+        checks.check_forecaster(kind(bl.UCB1(3), **given))
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python checks every index")
+def test_kernels_that_write_outside_their_marks_are_found() -> None:
+    game, law = bl.games.Bernoulli([0.2, 0.5, 0.9]), bl.delays.Constant(3)
+    with pytest.raises(BadKernel, match="write outside `marks`, which has 1 number"):
+        bl.play(FewMarks(bl.UCB1(3)), game, law, rounds=100)
+
+
+def test_a_bad_decision_of_a_rule_changes_nothing() -> None:
+    f = Says(bl.UCB1(3), said=(3, 1.0))
+    before = f._room.seats[0].learner.state.tobytes()
+    with pytest.raises(bl.errors.BadPrediction):
+        f.predict()
+    assert f.outstanding == 0 and f._room.seats[0].learner.state.tobytes() == before
+
+
+@pytest.mark.parametrize("size", [3, 100, 1000])
+def test_feedback_that_waits_in_a_queue_is_no_fault(size: int) -> None:
+    batches = example()(bl.UCB1(3), size=size)
+    contract.tells_once(batches)
+    contract.ends_every_prediction(batches)
+
+
+def test_a_learner_that_wants_order_may_wait_for_its_first_feedback() -> None:
+    contract.tells_once(bl.Direct(OrderedProbe()))
+
+
+class Pool(bl.Forecaster):
+    """Many instances; feedback waits until the next decision, and its instance is busy as long."""
+
+    grows = True
+
+    def choose(self, room: Any, context: Any) -> Any:
+        while (found := room.pop(0)) is not None:
+            room.seat(found[0].seat).answer(*found)
+            room.free(found[0].seat)
+        seat = room.lowest_free()
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.push(0, letter, feedback)
+
+    def release(self, room: Any, letter: Any) -> None:
+        room.seat(letter.seat).lost(letter)
+        room.free(letter.seat)
+
+
+class Queued(Pool):
+    """The same, and says that it has a queue."""
+
+    def queues(self) -> int:
+        return 1
+
+
+def test_instances_that_are_busy_while_feedback_waits_are_saved_and_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    forecaster = entered(monkeypatch, Queued)(bl.Exp3(3))
+    contract.saved_continues(forecaster)
+    contract.lives_in_a_ledger(forecaster)
+
+
+def test_a_service_must_know_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckFailed, match=r"Pool puts feedback into a queue: say how many it has by queues\(\)"):
+        contract.lives_in_a_ledger(entered(monkeypatch, Pool)(bl.UCB1(3)))
+    with pytest.raises(bl.errors.InvalidArgument, match="seats is 0"):
+        type("Empty", (Queued,), {"seats": 0})(bl.UCB1(3))
+
+
+class Typed(Sound):
+    every: int = 2
+    share: float = 0.5
+    fast: bool = False
+    title: str = "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"every": "x"}, "every must be a whole number, got 'x'"),
+        ({"every": None}, "every must be a whole number, got None"),
+        ({"share": "x"}, "share must be a number, got 'x'"),
+        ({"fast": 1}, "fast must be True or False, got 1"),
+        ({"title": 3}, "title must be text, got 3"),
+    ],
+)
+def test_parameters_are_what_they_are_annotated_as(given: Any, says: str) -> None:
+    with pytest.raises(bl.errors.InvalidArgument, match=says):
+        Typed(bl.UCB1(3), **given)
+    assert Typed(bl.UCB1(3), every=np.int64(3), share=1).parameters()["share"] == 1.0
+
+
+def test_a_misspelled_parameter_is_named_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match="Typed has no argument 'evry'; did you mean 'every'"):
+        Typed(bl.UCB1(3), evry=3)  # type: ignore[call-arg]
 
 
 def test_what_they_spoil_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:

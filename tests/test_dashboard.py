@@ -15,7 +15,7 @@ import pytest
 
 from belated.ledger.experiment import make
 from belated.ledger.sqlite import SQLite
-from belated.ledger.store import Event
+from belated.ledger.store import Checkpoint, Event, State
 from belated.service import auth, dashboard
 from tests.test_service import ADS, Server
 
@@ -377,3 +377,26 @@ def test_a_thousand_actions_and_twenty_experiments(opened, server, url):
     page.get_by_label("Find an experiment by name").fill("more-1")
     page.locator(".one", has_text="more-19").wait_for()
     assert page.locator(".one:visible").count() == 11
+
+
+def test_numbers_that_cannot_be_known_are_not_shown_as_zeros(opened, tmp_path):
+    file = tmp_path / "lost.db"
+    stored(file, "ads", history(30, width=5))
+    store = SQLite(str(file), serve=True)
+    with store.write() as session:
+        (row,) = session.experiments()
+        session.put_folds([(row.id, 10, json.dumps({"format": 7}))])
+        session.add_checkpoints([Checkpoint(row.id, State(99, 1, True, b""), b"", True, time.time())])
+    store.close()
+    server = Server(file)
+    try:
+        page = opened(str(server.http.base_url), refusals=True)
+        said = page.locator(".one .notice")
+        said.wait_for()
+        assert "saved in format 7" in said.inner_text()
+        assert not page.locator(".one .facts").is_visible() and not page.locator(".one .now").is_visible()
+        page.goto(f"{server.http.base_url}#/ads")
+        shows(page.locator(".welcome h1"), "No numbers")
+        assert "saved in format 7" in page.locator(".welcome").inner_text()
+    finally:
+        server.end()

@@ -109,7 +109,7 @@ def test_the_catalog_takes_games_and_laws_and_keeps_its_own(monkeypatch):
     assert bl.catalog.add(Coins) is Coins
     with pytest.raises(InvalidArgument, match="ucb1"):
         bl.catalog.add(type("UCB1", (bl.UCB1,), {}))
-    with pytest.raises(InvalidArgument, match="takes learners"):
+    with pytest.raises(InvalidArgument, match="takes classes of learners"):
         bl.catalog.add(int)
 
 

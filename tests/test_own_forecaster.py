@@ -100,7 +100,7 @@ def test_parameters_are_kept_wherever_it_goes(own: Any) -> None:
     ):
         assert type(made) is own and made.size == 7
     assert bl.catalog.to_data(f) == {"name": "batches", "learner": {"name": "ucb1", "actions": 3}, "size": 7}
-    assert notation.text("forecaster", f) == "batches(ucb1, 7)"
+    assert notation.text("forecaster", f) == "batches(ucb1, size=7)"
     assert notation.text("forecaster", own(bl.UCB1(3))) == "batches(ucb1)"
 
 
@@ -181,15 +181,15 @@ delays = ["geometric(mean=12)"]
 def test_a_study_names_it_in_text_and_its_page_shows_it(own: Any, tmp_path: Path) -> None:
     results = Study.parse(STUDY).run(tmp_path)
     rows = {row["forecaster"]: row for row in results.frame().to_dicts()}
-    assert set(rows) == {"batches(ucb1, 7)", "batches(ucb1, 70)", "direct(ucb1)"}
+    assert set(rows) == {"batches(ucb1, size=7)", "batches(ucb1, size=70)", "direct(ucb1)"}
     for size in (7, 70):
-        row = rows[f"batches(ucb1, {size})"]
+        row = rows[f"batches(ucb1, size={size})"]
         played = bl.play(own(bl.UCB1(3), size=size), GAME, LAW, rounds=300, replications=3)
         assert row["regret"] == pytest.approx(played.mean_regret)
         assert row["bound"] is None and row["bound_reason"] == "no theorem is stated for Batches"
     assert rows["direct(ucb1)"]["bound"] is not None
     page = results.report(tmp_path / "report").read_text(encoding="utf-8")
-    assert "batches(ucb1, 7)" in page and "batches(ucb1, 70)" in page
+    assert "batches(ucb1, size=7)" in page and "batches(ucb1, size=70)" in page
     again = Study.load(tmp_path).run(tmp_path)  # from what is stored
     assert again.frame().to_dicts() == results.frame().to_dicts()
 
@@ -244,7 +244,7 @@ def test_the_service_serves_it_as_what_it_is(own: Any, text: str, tmp_path: Path
         said = lived(served, 4, 200)
         assert said == lived(f, 4, 200) and said != lived(bl.Direct(f.learner, seed=5), 4, 200)
         told = served.http.get("/experiments/own/statistics").json()
-        assert told["plays"] == f"Batches over {type(f.learner).__name__}" and told["instances"] == 1
+        assert told["plays"] == f"Batches(size={f.size}) over {type(f.learner).__name__}" and told["instances"] == 1
         assert told["queues"] is not None and "no theorem is stated for Batches" in told["price"]["text"]
         served.http.close()
     finally:
@@ -307,9 +307,9 @@ def test_its_log_is_replayed_and_it_is_replayed(own: Any, tmp_path: Path) -> Non
         store.close()
     report = bl.replay(file, ["batches(ucb1, size=7)", own(bl.UCB1(3), size=40), "direct(ucb1)"], runs=2)
     few, many, direct = report.answers
-    assert few.forecaster == "batches(ucb1, 7)" and many.forecaster == "batches(ucb1, 40)"
+    assert few.forecaster == "batches(ucb1, size=7)" and many.forecaster == "batches(ucb1, size=40)"
     assert few.value != many.value and few.value != direct.value
-    assert "batches(ucb1, 40)" in report.report(tmp_path / "report").read_text(encoding="utf-8")
+    assert "batches(ucb1, size=40)" in report.report(tmp_path / "report").read_text(encoding="utf-8")
 
 
 def test_who_states_no_propensity_leaves_no_log_to_divide_by(tmp_path: Path) -> None:

@@ -242,6 +242,14 @@ def test_progress_tells_of_cells_and_decisions(tmp_path):
 # --- studies as data ---
 
 
+def test_a_prior_may_name_any_action_of_the_game():
+    given = {"games": ["bernoulli([0.1, 0.2, 0.3, 0.9])"], "delays": ["constant(3)"], "rounds": 50, "replications": 2}
+    study = Study.make(forecasters=["sdb(ucb1, prior=[[3, 1.0]])"], **given)
+    assert [cell.forecaster.prior for cell in study.cells] == [((3, 1.0),)]
+    with pytest.raises(StudyProblems, match=r"prior names action 4, outside 0\.\.3"):
+        Study.make(forecasters=["sdb(ucb1, prior=[[4, 1.0]])"], **given)
+
+
 def test_the_grid_is_a_product():
     study = Study.parse(SMALL)
     assert len(study.cells) == 8 and study.decisions == 2 * 2 * 8 * 1500

@@ -11,7 +11,7 @@ import numpy as np
 from belated.checks.contract import CheckFailed, arena, context_of, demand, feedback_of
 from belated.forecasters.instance import supply
 from belated.kernels import guard, states
-from belated.kernels.asked import SAYS, blind, looks_at_action
+from belated.kernels.asked import SAYS, bad_law, blind
 from belated.kernels.blame import arity, bad_answer, kernels_of, told, traced
 from belated.kernels.compile import plain, source
 from belated.kernels.pointers import behind
@@ -41,7 +41,7 @@ def keeps_to_the_rules(spec: Learner | Game | Delays) -> None:
 
 def stays_in_its_arrays(spec: Learner | Game | Delays) -> None:
     """No kernel reads or writes outside its arrays, negative indices included; run in plain Python, over guards."""
-    with np.errstate(all="ignore"):
+    with np.errstate(divide="raise", invalid="raise", over="ignore", under="ignore"):
         if isinstance(spec, Learner):
             _play_learner(spec)
         elif isinstance(spec, Game):
@@ -75,7 +75,7 @@ def _failing(spec: Any, name: str) -> Iterator[None]:
         yield
     except Exception as error:
         what = str(error) if isinstance(error, guard.Outside | AttributeError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, ZeroDivisionError) or "math domain" in what:
+        if isinstance(error, ZeroDivisionError | FloatingPointError) or "math domain" in what:
             what += " (compiled code goes on with inf or NaN: guard x / 0 and log 0)"
         raise CheckFailed(traced(spec, name, error, what)) from error
 
@@ -205,11 +205,12 @@ def actions_of(law: Delays) -> int:
 
 
 def looks_at_actions_only_if_it_says(law: Delays) -> None:
-    """A law that does not say `depends_on_action` gives every action the same delay, and does not look at it."""
+    """A law that does not say `depends_on_action` gives every action the same delay, and does not look at it. Delays
+    are whole numbers."""
+    found = bad_law(law, _rounds(law))
+    demand(found is None, str(found))
     if law.depends_on_action or law.depends_on_reward:
         return
-    found = looks_at_action(law, _rounds(law))
-    demand(found is None, str(found))
     delay, params, code = blind(law), law.params(), source(law.kernel).__code__
     for t in range(1, _rounds(law) + 1):
         drawn = [int(delay(params, *KEY, t, action)) for action in range(3)]

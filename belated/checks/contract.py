@@ -29,6 +29,14 @@ def demand(truth: Any, message: str) -> None:
         raise CheckFailed(message)
 
 
+def demand_frozen_data(spec: Any) -> None:
+    """A spec is a frozen dataclass, or says itself what it is made of."""
+    frozen = hasattr(spec, "to_fields") or getattr(type(spec), "__dataclass_params__", None)
+    name = type(spec).__name__
+    demand(frozen, f"{name} is not a dataclass: write @dataclass(frozen=True) above its class")
+    demand(getattr(frozen, "frozen", True), f"{name} is not frozen: write @dataclass(frozen=True) above its class")
+
+
 def accepts(forecaster: type[Forecaster], learner: Learner) -> bool:
     """Whether a forecaster plays a learner."""
     try:

@@ -11,17 +11,21 @@ import numpy as np
 from belated.catalog import build, to_data
 from belated.checks.arenas import Wanders
 from belated.checks.bounds import actions_of, keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
-from belated.checks.contract import demand
+from belated.checks.contract import CheckFailed, demand, demand_frozen_data
 from belated.engine.play import play
+from belated.errors import InvalidArgument
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.kernels.blame import blamed
 from belated.kernels.compile import kernel, plain
 from belated.kernels.random import key_of
+from belated.kernels.stated import check_stated
 from belated.learners import RoundRobin, Uniform
 from belated.protocols import NEVER, Delays, Game, Learner
 
 ROUNDS = 400
+#: Rounds from which stated means are judged.
+DRAWS = 2000
 #: A draw so many times the mean shows a heavy tail.
 HEAVY = 50
 
@@ -113,11 +117,46 @@ def outcomes_ignore_play(game: Game) -> None:
         steady, mixed = _play_out(game, steady_actions), _play_out(game, mixed_actions, announced=True)
         what = "points" if game.point_size else f"action {action}"
         for name, one, two in (
-            (f"rewards of {what}", steady.rewards[same], mixed.rewards[same]),
-            (f"feedback for {what}", steady.told[same], mixed.told[same]),
-            ("side information", steady.shown, mixed.shown),
+            (f"the rewards of {what}", steady.rewards[same], mixed.rewards[same]),
+            (f"the feedback for {what}", steady.told[same], mixed.told[same]),
+            ("the side information", steady.shown, mixed.shown),
         ):
-            demand(np.array_equal(one, two), f"the {name} depends on what was played before; say reactive = True")
+            demand(
+                np.array_equal(one, two), f"{name}: what comes depends on what was played before; say reactive = True"
+            )
+
+
+def states_what_it_is(spec: Game | Delays) -> None:
+    """What it says of itself makes sense: actions, feedback, comparator, ranges, the sizes of its vectors."""
+    try:
+        check_stated(spec)
+    except InvalidArgument as error:
+        raise CheckFailed(str(error)) from None
+    if isinstance(spec, Game):
+        name = type(spec).__name__
+        demand(not spec.stochastic or spec.means is not None, f"{name} says stochastic = True: state its means too")
+
+
+def means_are_the_means(game: Game) -> None:
+    """Where it says `stochastic`: each action is paid its stated mean, and the regret of playing it all the time is
+    that of its gap; within six standard errors."""
+    n = game.longest() or DRAWS
+    plain = game.scale in (1.0, game.largest - game.smallest)  # else rewards are of another unit than the means
+    if not (game.stochastic and plain) or game.feedback not in ("bandit", "full") or game.context_size or n < ROUNDS:
+        return
+    n, means = min(n, DRAWS), np.asarray(game.means, float)
+    courses = [_play_out(game, np.full(n, action)) for action in range(game.actions)]
+    least = (game.largest - game.smallest) / n
+    errors = [6.0 * max(float(each.rewards.std()) / np.sqrt(n), least) for each in courses]
+    for action, (course, error) in enumerate(zip(courses, errors, strict=True)):
+        paid, who = float(course.rewards.mean()), f"{type(game).__name__}, action {action}"
+        demand(
+            abs(paid - means[action]) <= error,
+            f"{who}: mean {means[action]:g} is stated, {paid:.4g} is paid in {n} rounds",
+        )
+        gap, regret = float(means.max() - means[action]), course.regret / n
+        off = game.comparator == "action" and abs(regret - gap) > error + max(errors)
+        demand(not off, f"{who}: its gap is {gap:g} by the means, its regret {regret:.4g} a round, in {n} rounds")
 
 
 def any_round_stands_alone(game: Game) -> None:
@@ -179,6 +218,7 @@ def _zero(params, k0, k1, round_, action):
 
 def is_plain_data(spec: Game | Delays) -> None:
     """Equal to itself after a trip through JSON, and hashable."""
+    demand_frozen_data(spec)
     kind = "game" if isinstance(spec, Game) else "delays"
     again = build(type(spec), kind, json.loads(json.dumps(to_data(spec))))
     demand(again == spec and hash(again) == hash(spec), f"{spec!r} comes back from JSON as {again!r}")
@@ -239,15 +279,18 @@ def _draw(law: Delays, rounds: int = ROUNDS, reward: float = 0.0) -> np.ndarray[
 
 
 GAME_CHECKS: tuple[Callable[[Game], None], ...] = (
+    states_what_it_is,
     keeps_to_the_rules,
     stays_in_its_arrays,
     is_plain_data,
     rewards_are_in_range,
     outcomes_ignore_play,
+    means_are_the_means,
     any_round_stands_alone,
     plays_the_same_compiled,
 )
 DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (
+    states_what_it_is,
     keeps_to_the_rules,
     stays_in_its_arrays,
     looks_at_actions_only_if_it_says,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import linecache
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from belated.engine.workspace import kernels_of
 from belated.errors import BelatedError, CertificateError, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.process import Process
+from belated.kernels.blame import frames_of, told
 from belated.protocols import Game, Learner
 from belated.theory.theorems import Theorem
 
@@ -167,7 +170,8 @@ def tells_once(forecaster: Forecaster) -> None:
             demand(set(mine) <= {*given, *own}, f"{forecaster!r} tells an instance of what has not come")
             once = Counter(mine) <= Counter([*given, *own])
             demand(once, f"{forecaster!r} tells an instance of one feedback twice")
-    demand(any(len(heard) > 0 for heard in told), f"{forecaster!r} tells its learner nothing")
+    kept = any(room.queues.values())  # it may tell later
+    demand(kept or any(len(heard) > 0 for heard in told), f"{forecaster!r} tells its learner nothing")
 
 
 def can_be_taken_back(forecaster: Forecaster) -> None:
@@ -345,5 +349,19 @@ def check_forecaster(forecaster: Forecaster) -> None:
         except CheckFailed:
             raise
         except Exception as error:
-            said = f"{forecaster!r}, {check.__name__}: {type(error).__name__}: {error}"
-            raise CheckFailed(said) from error
+            raise CheckFailed(_told(forecaster, error)) from error
+
+
+def _told(forecaster: Forecaster, error: Exception) -> str:
+    """What a rule raised, with its place, and what may have been meant."""
+    what = str(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, dataclasses.FrozenInstanceError):
+        what += "; a rule keeps nothing itself: what changes is in room.notes, by its layout()"
+    own = {getattr(sys.modules.get(kind.__module__), "__file__", None) for kind in type(forecaster).__mro__[:1]}
+    places = [(code, line) for code, line in frames_of(error) if code.co_filename in own]
+    if not places:
+        return what if isinstance(error, BelatedError) else f"{forecaster!r}: {what}"
+    code, line = places[-1]
+    if forecaster.layout() is None and "notes" in linecache.getline(code.co_filename, line):
+        what += "; it has no layout(), so there are no notes"
+    return told(forecaster, code.co_name, code.co_filename, line, what)

@@ -20,6 +20,7 @@ from belated.checks.contract import (
     compare,
     context_of,
     demand,
+    demand_frozen_data,
     extremes,
     feedback_of,
     laws,
@@ -61,6 +62,7 @@ def _drive(instance: Instance, learner: Learner, game: Any, rounds: Iterable[int
 
 def is_a_spec(learner: Learner) -> None:
     """Equal, hashable, frozen, and the same after a trip through JSON."""
+    demand_frozen_data(learner)
     again = catalog.build(type(learner), "learner", json.loads(json.dumps(to_data(learner))))
     demand(again == learner, f"{learner!r} comes back from JSON as {again!r}")
     try:

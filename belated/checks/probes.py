@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from belated.kernels.compile import kernel
+from belated.kernels.random import uniform
 from belated.protocols import Learner
 
 #: What a digest stays below.
@@ -117,6 +118,31 @@ class OrderedQuietProbe(QuietProbe):
     """The same, told in order."""
 
     in_order = True
+
+
+@dataclass(frozen=True)
+class Skewed(Learner):
+    """Draws an action, some more often than others, and learns nothing."""
+
+    actions: int = 3
+    feedback: ClassVar[Literal["bandit", "full", "symbol", "gradient", "any"]] = "any"
+    reads_answering = False
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("unused", "i8")])
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        u = uniform(draw, 0)
+        if u < 0.5:
+            return 0, 0.5
+        if u < 0.8:
+            return 1, 0.3
+        return 2, 0.2
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        pass
 
 
 def records(state: Any) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -133,15 +134,18 @@ def gives_back_the_memo(forecaster: Forecaster) -> None:
 
 
 def ends_every_prediction(forecaster: Forecaster) -> None:
-    """When every ticket has ended, an instance knows it of all its predictions, but for one that is still pending."""
+    """When every ticket has ended, an instance knows it of all its predictions, but for those whose feedback waits in
+    a queue, and one that is still pending."""
     probed = over(forecaster, Probe(), BanditProbe(), QuietProbe(), PerContext(Probe(), 2), PerContext(QuietProbe(), 2))
     if probed is None:
         return
-    for seat in _lived(probed).seats:
+    room = _lived(probed)
+    waiting = Counter(letter.seat for queue in room.queues.values() for letter, _ in queue)
+    for seat in room.seats:
         for each in records(seat.learner.state):
             demand(each["below"] >= 0, f"{probed!r} tells an instance of more ends than it made predictions")
             demand(
-                each["open"] <= 1,
+                each["open"] <= 1 + waiting[seat.number],
                 f"{probed!r}: all tickets have ended, but not {each['open']} predictions of instance {seat.number}; "
                 "tell it of those without feedback by `seat.lost(letter)`",
             )

@@ -8,29 +8,30 @@ from typing import Any
 import numpy as np
 
 from belated.checks.contract import demand, over
+from belated.checks.probes import Skewed
 from belated.errors import BadPrediction, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.room import Letter
 from belated.kernels.random import key_of
-from belated.learners import UCB1, Exp3, Hedge, PerContext, Uniform
+from belated.learners import UCB1, Exp3, Hedge, PerContext
 
 ROUNDS = 200
 #: How often a decision is drawn anew, and how many standard deviations the count of an action may be away.
-DRAWS, AWAY = 64, 5.0
+DRAWS, AWAY = 400, 5.0
 
 
 def probabilities_are_propensities(forecaster: Forecaster) -> None:
     """Where it says `propensity`: as things stand, an action is played as often as its stated probability says.
 
-    The learner tosses coins. Now and then the decision of a round is drawn again and again, from other random numbers:
-    a rule that holds on to an action plays the same one each time.
+    The learner draws, some actions more often than others. Now and then the decision of a round is drawn again and
+    again, from other random numbers: a rule that holds on to an action plays the same one each time.
     """
-    f = over(forecaster, Uniform(2), PerContext(Uniform(2), 2))
+    f = over(forecaster, Skewed(), PerContext(Skewed(), 2))
     if not forecaster.propensity or f is None:
         return
     rng, context = np.random.default_rng(3), 0 if f.learner.context_size else None
     for t in range(ROUNDS):
-        if t % 10 == 9:
+        if t % 20 == 19:
             _demand_draws(f, context)
         f.predict(context)
         for ticket in [ticket for ticket in f._room.pending if rng.random() < 0.15]:

@@ -17,8 +17,9 @@ from belated.engine.threads import run_compiled, run_plain
 from belated.engine.workspace import Setting, Tables, kernels_of
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
-from belated.kernels.asked import looks_at_action
+from belated.kernels.asked import bad_law
 from belated.kernels.blame import blamed
+from belated.kernels.stated import check_stated
 from belated.protocols import NEVER, Delays, Game, Learner
 from belated.theory.covering import covering
 
@@ -159,8 +160,9 @@ def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
 def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -> None:
     """Refuse what cannot be played together, before anything starts."""
     game.check_playable()
-    if game.comparator is not None:
-        require.one_of(f"comparator of {game!r}", game.comparator, ("action", "expert", "map", "changing"))
+    for thing in (game, delays):
+        if not type(thing).__module__.startswith("belated."):
+            check_stated(thing)
     learner = forecaster.learner
     if game.reactive and not forecaster.plays_reactive:
         raise Unsupported(
@@ -177,6 +179,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             raise InvalidArgument(
                 f"{forecaster!r} takes feedback in [{low:g}, {high:g}], {game!r} gives "
                 f"[{game.smallest:g}, {game.largest:g}]"
+                + ("" if forecaster.reward_range or learner.point_size else "; reward_range=(...) maps them")
             )
         if learner.feedback not in (game.feedback, "any"):
             raise InvalidArgument(
@@ -209,7 +212,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
     if not type(delays).__module__.startswith("belated."):
-        found = looks_at_action(delays)
+        found = bad_law(delays)
         if found is not None:
             raise found
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from belated.engine import loop, mailbox
-from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
+from belated.errors import BadKernel, BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.forecasters.instance import parts_of, supply
 from belated.forecasters.room import Kernels
@@ -26,6 +26,8 @@ CHUNK = 0.05
 FIRST_CHUNK = 20_000 if COMPILED else 100
 #: Delays drawn in one call.
 AHEAD = 64
+#: Numbers on either side of a forecaster's marks by which writing outside them is found, and what they are.
+RING, TRACELESS = 16, np.int64(-0x0DDBA11)
 #: Entries of a fresh mailbox and instances of a fresh pool, at least; and what they may take before there is a need.
 ROOM, MOST_BYTES = 256, 2**25
 
@@ -109,7 +111,7 @@ class Workspace:
         self._desk["actions"] = learner.actions
         instances = ROOM if rule.grows else rule.seats
         self._pool = states.records(states.state_dtype(learner), instances)
-        self._marks = np.zeros(max(rule.marks(instances), 1), np.int64)
+        self._marks = ringed(np.zeros(max(rule.marks(instances), 1), np.int64))
         room = _room(setting, mailbox.entry_dtype(*entry).itemsize)
         self._slab = mailbox.make_slab(room, *entry)
         self._wheel = mailbox.make_wheel(room)
@@ -148,6 +150,7 @@ class Workspace:
             began = time.perf_counter()
             reason = self._advance()
             elapsed = time.perf_counter() - began
+            check_ring(self._marks, self._setting.forecaster)
             done = (int(desk["replication"]) - first) * self._setting.rounds + int(desk["round"])
             if reason == loop.BUDGET and elapsed > 0:
                 self._budget = int(min(max(self._budget * CHUNK / elapsed, 100), 4 * self._budget))
@@ -207,7 +210,7 @@ class Workspace:
         larger[: len(self._pool)] = self._pool
         self._pool = larger
         missing = self._setting.forecaster.marks(len(larger)) - len(self._marks)
-        self._marks = np.concatenate([self._marks, np.zeros(max(0, missing), np.int64)])
+        self._marks = ringed(np.concatenate([self._marks, np.zeros(max(0, missing), np.int64)]))
 
     def _refuse(self, reason: int, desk: Any) -> None:
         setting = self._setting
@@ -228,6 +231,24 @@ class Workspace:
             raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
         chance = float(desk["probability"])
         raise BadPrediction(f"{setting.forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
+
+
+def ringed(marks: Any) -> Any:
+    """The same vector between numbers that nobody has a reason to write."""
+    whole = np.full(len(marks) + 2 * RING, TRACELESS)
+    whole[RING:-RING] = marks
+    return whole[RING:-RING]
+
+
+def check_ring(marks: Any, rule: Forecaster) -> None:
+    """Compiled code checks no index: find what a forecaster's kernels wrote just outside their marks."""
+    whole = marks.base
+    if (whole[:RING] == TRACELESS).all() and (whole[-RING:] == TRACELESS).all():
+        return
+    raise BadKernel(
+        f"{rule!r}: its kernels write outside `marks`, which has {len(marks)} numbers: marks(instances) says how many "
+        "they need"
+    )
 
 
 def limits(setting: Setting) -> str:

@@ -18,6 +18,7 @@ from belated.forecasters import saving
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.protocols import Decision, Learner
+from belated.spelling import Spelled
 
 if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 #: Numbers of a context are not larger: their squares are still finite.
 LARGEST = 1e100
+#: What checks a parameter of a forecaster, by the word that it is annotated with.
+SIMPLE: dict[str, Callable[[str, Any], Any]] = {
+    "int": require.integer,
+    "float": require.real,
+    "bool": require.boolean,
+    "str": require.text,
+}
 #: What NaN comes as.
 FLOATS = (float, np.floating)
 #: The rule; and what a forecaster says of its rule, which says nothing of another's.
@@ -37,7 +45,7 @@ STATED = (
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecaster(ABC):
+class Forecaster(Spelled, ABC):
     """Plays under delay: `predict` gives a decision with a ticket, `update` takes feedback in any order.
 
     `learner` is a spec (`bl.UCB1(actions=3)`) or a function without arguments that makes a plain learner. A function
@@ -118,12 +126,20 @@ class Forecaster(ABC):
         if forgotten or not (isinstance(learner, Learner) or callable(learner)):
             wanted = "a spec such as UCB1(actions=3), or a function without arguments that makes a plain learner"
             raise InvalidArgument(f"learner must be {wanted}, got {shown(learner)}{adapter_hint(learner)}")
+        self._check_parameters()
         seed = self.seed
         known = secrets.randbits(64) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         object.__setattr__(self, "seed", known)
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", self._check_range())
         self._open_room(known, 0)
+
+    def _check_parameters(self) -> None:
+        """Parameters that say `int`, `float`, `bool` or `str` are that."""
+        for each in dataclasses.fields(self):
+            simple = SIMPLE.get(each.type if isinstance(each.type, str) else getattr(each.type, "__name__", ""))
+            if each.init and simple is not None:
+                object.__setattr__(self, each.name, simple(each.name, getattr(self, each.name)))
 
     def _check_range(self) -> tuple[float, float]:
         learner = self.learner
@@ -142,6 +158,9 @@ class Forecaster(ABC):
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
         self.check(room.spec or room.seats[0].learner)
+        if self.seats == 0 and (self.layout() is not None or self.queues()):
+            name = type(self).__name__
+            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
         if room.spec is not None and room.spec.in_order and not self.keeps_order:
             name, called = type(self).__name__, self._called()
             raise Unsupported(f"{name} cannot play {called}, which must be told in order: use Direct or BOLD")
@@ -269,20 +288,20 @@ class Forecaster(ABC):
     def deliver(self, room: Room, letter: Letter, feedback: Any) -> None:
         """The feedback of a ticket has come."""
 
-    def release(self, room: Room, letter: Letter) -> None:  # noqa: B027  (nothing to do unless an instance waits)
+    def release(self, room: Room, letter: Letter) -> None:
         """A ticket ends without feedback: it was cancelled, or its action was replaced (`letter.stale`)."""
 
-    def begin(self, room: Room) -> None:  # noqa: B027
+    def begin(self, room: Room) -> None:
         """Before the first prediction."""
 
     def layout(self) -> np.dtype[Any] | None:
         """The rule's own numbers, which it finds in `room.notes`: a structured dtype; None if it has none."""
         return None
 
-    def start(self, notes: Any) -> None:  # noqa: B027  (zeros will do for most)
+    def start(self, notes: Any) -> None:
         """Give the notes their first values where zeros will not do: `notes["field"] = ...`."""
 
-    def check(self, learner: Any) -> None:  # noqa: B027
+    def check(self, learner: Any) -> None:
         """Raise Unsupported for a learner outside the forecaster's conditions, InvalidArgument for a bad parameter.
 
         `learner` is the spec, or the first plain learner that was made.
@@ -305,8 +324,8 @@ class Forecaster(ABC):
         return 0
 
     def queues(self) -> int:
-        """How many queues of feedback it has that a page should show, numbered from 0: at least 1 where there are any,
-        unless it has a layout."""
+        """How many queues of feedback it has, numbered from 0: a page shows them, and a service must know of them. At
+        least 1 where there are any, unless it has a layout."""
         return 0
 
     def identities(self, counts: Counts) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from belated.errors import BadPrediction, InvalidArgument
 from belated.forecasters.room import Parts
 from belated.kernels import states
-from belated.kernels.blame import retell
+from belated.kernels.blame import bad_answer, retell
 from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
 from belated.kernels.random import learner_draw
@@ -324,6 +324,8 @@ class Instance:
         if self._points and not np.isfinite(self.state["memo"][0][: self._points]).all():
             point = self.state["memo"][0][: self._points].tolist()
             raise BadPrediction(f"{self.learner!r} chose the point {point}, which is not finite")
+        if type(action) is float:  # a kernel that forgot int(...)
+            raise bad_answer(self.learner, (action, probability)) or BadPrediction(f"action {action}")
         return int(action), float(probability)
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:

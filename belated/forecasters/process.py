@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from belated import require
-from belated.errors import BadPrediction, ClosedTicket, InvalidArgument, UnknownTicket
+from belated.errors import BadPrediction, ClosedTicket, InvalidArgument, UnknownTicket, Unsupported
 from belated.forecasters.instance import Instance
 from belated.forecasters.room import Letter
 from belated.kernels.random import key_of
@@ -245,14 +245,14 @@ class Process:
         self.round = ticket = self.issued + 1
         if self.notes is None and self.asked is None:
             try:
-                seat, action, probability = self.rule.choose(self, context)
+                seat, action, probability = choice(self, context)
             except BaseException:
                 self._take_back()
                 raise
             if self._undo:
                 self._settle()
         else:
-            seat, action, probability = self._attempt(self.rule.choose, context)
+            seat, action, probability = self._attempt(choice, context)
         self.round = 0  # known to `choose` alone, in every room
         pending = self.pending
         if len(pending) > self.peak:
@@ -351,7 +351,8 @@ class Process:
             return self.pending[number]
         if 1 <= number <= self.issued:
             raise ClosedTicket(f"ticket {number} was answered or cancelled before")
-        raise UnknownTicket(f"ticket {number} was never given out: tickets so far are 1..{self.issued}")
+        so_far = f"tickets so far are 1..{self.issued}" if self.issued else "there are no tickets so far"
+        raise UnknownTicket(f"ticket {number} was never given out: {so_far}")
 
     # --- instances ---
 
@@ -395,7 +396,27 @@ class Process:
         self.notes = None if self.book is None else self.book[0]  # not a copy
 
 
-def check_prediction(player: Any, said: Any) -> tuple[Any, float]:
+def choice(room: Any, context: Any) -> tuple[Any, Any, float]:
+    """What the rule of a room chooses, if it is an instance, an action and a probability."""
+    rule = room.rule
+    said = rule.choose(room, context)
+    try:
+        seat, action, probability = said
+        seat.number  # noqa: B018  (what else has none is no instance)
+    except (TypeError, ValueError, AttributeError):
+        raise BadPrediction(f"{rule!r}: choose must return (seat, action, probability), got {shown(said)}") from None
+    if type(action) is int and 0.0 < probability <= 1.0 and 0 <= action < (rule.actions or 0):
+        return said  # type: ignore[no-any-return]
+    return seat, *check_prediction(rule, (action, probability), "choose", "the rule")
+
+
+def check_grows(rule: Forecaster) -> None:
+    """Refuse a new instance to a rule that does not say that it makes any."""
+    if not rule.grows:
+        raise Unsupported(f"{type(rule).__name__} takes an instance from a pool: say grows = True in its class")
+
+
+def check_prediction(player: Any, said: Any, by: str = "predict", who: str = "the learner") -> tuple[Any, float]:
     """What a learner said, if it is an action and a probability; `player` has `actions` and `states_probability`."""
     actions = player.actions
     try:
@@ -406,22 +427,16 @@ def check_prediction(player: Any, said: Any) -> tuple[Any, float]:
             if type(action) is not int:
                 action = operator.index(action)
             if not 0 <= action < actions:
-                raise BadPrediction(f"{named(player)}: the learner chose action {action}, outside 0..{actions - 1}")
+                raise BadPrediction(f"{named(player)}: {who} chose action {action}, outside 0..{actions - 1}")
     except (TypeError, ValueError, OverflowError):
-        raise BadPrediction(f"{named(player)}: predict must return (action, probability), got {shown(said)}") from None
+        raise BadPrediction(f"{named(player)}: {by} must return (action, probability), got {shown(said)}") from None
     if 0.0 < probability <= 1.0:
         return action, probability
     if not player.states_probability:
         return action, math.nan
     if not 0.0 < probability <= MOST:
-        raise BadPrediction(f"{named(player)}: the learner gave probability {probability}, outside (0, 1]")
+        raise BadPrediction(f"{named(player)}: {who} gave probability {probability}, outside (0, 1]")
     return action, 1.0
-
-
-def check_grows(rule: Any) -> None:
-    """Only a rule that says so may take instances from pools."""
-    if not rule.grows:
-        raise InvalidArgument(f"{type(rule).__name__} takes instances from a pool, but does not say `grows = True`")
 
 
 def named(player: Any) -> str:

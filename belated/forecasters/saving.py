@@ -116,19 +116,27 @@ def to_arrays(room: Process) -> dict[str, Any]:
     waiting = [(queue, *pair) for queue, pairs in sorted(room.queues.items()) for pair in pairs]
     empty = np.zeros((0, learner.feedback_size))
     feedback = [np.full(learner.feedback_size, np.nan) if told is None else told for *_, told in waiting]
+    idle = sorted(number for free in room.idle.values() for number in free)
+    usual = idle == _without_ticket(room, len(room.seats)) or not room.rule.grows
     return {
         "counters": np.array([room.issued, room.peak, room.dropped], dtype="i8"),
         "stale": np.array([ticket for ticket in room.pending if ticket in room.stale], dtype="i8"),
         **_letters("open", opened, learner),
         "states": np.concatenate([empty_states(learner), *(seat.learner.state for seat in room.seats)]),
         "pools": np.array([seat.pool for seat in room.seats], dtype="i8"),
-        "idle": np.array(sorted(number for free in room.idle.values() for number in free), dtype="i8"),
         "asked": np.array(room.asked or [], dtype="i8"),
         "notes": np.frombuffer(b"" if room.notes is None else room.notes.tobytes(), "u1"),
         "queues": np.array([queue for queue, *_ in waiting], dtype="i8"),
         **_letters("queued", [letter for _, letter, _ in waiting], learner),
         "feedback": np.array(feedback or empty, dtype="f8"),
+        **({} if usual else {"idle": np.array(idle, dtype="i8")}),
     }
+
+
+def _without_ticket(room: Process, seats: int) -> list[int]:
+    """The instances that no open ticket names: those that are free, unless the rule keeps others busy."""
+    busy = {letter.seat for letter in room.pending.values()}
+    return [number for number in range(seats) if number not in busy]
 
 
 def empty_states(learner: Learner) -> Any:
@@ -159,14 +167,13 @@ def restore(room: Process, header: dict[str, Any], arrays: dict[str, Any]) -> No
     room.pending = {letter.ticket: letter for letter in _read_letters("open", arrays)}
     room.seats.clear()
     room.idle = {}
-    busy = {letter.seat for letter in room.pending.values()}
-    for number, pool in enumerate(arrays["pools"].tolist()):
+    pools = arrays["pools"].tolist()
+    idle = set(arrays["idle"].tolist() if "idle" in arrays else _without_ticket(room, len(pools)))
+    for number, pool in enumerate(pools):
         seat = room.make(pool)
         seat.learner.state[0] = arrays["states"][number]
-    free = arrays.get("idle")  # bytes of before do not have it: then those without an open ticket are
-    for number in free.tolist() if free is not None else [n for n in range(len(room.seats)) if n not in busy]:
-        if room.rule.grows:
-            room.idle.setdefault(room.seats[number].pool, []).append(number)
+        if room.rule.grows and number in idle:
+            room.idle.setdefault(pool, []).append(number)
     if room.asked is not None:
         room.asked = [int(x) for x in arrays["asked"]]
     if room.notes is not None:

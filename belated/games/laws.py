@@ -13,11 +13,12 @@ from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
 from belated.kernels.sampling import beta, truncated_normal
+from belated.spelling import Spelled
 
 BERNOULLI, UNIFORM, BETA, TRUNCATED_NORMAL = 0.0, 1.0, 2.0, 3.0
 
 
-class Law(ABC):
+class Law(Spelled, ABC):
     """A law of rewards: which of the kernel's branches it is, two numbers for it, and its exact mean."""
 
     kind: ClassVar[float]

@@ -1,8 +1,10 @@
-"""Whether a delay law looks at the action."""
+"""Whether a delay law looks at the action without saying so, or gives something else than whole numbers."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from belated.errors import BadKernel
 from belated.kernels import guard
@@ -42,19 +44,24 @@ def blind(law: Delays) -> Any:
     return plain(law.kernel, {source(delay_draw): _blind_draw})
 
 
-def looks_at_action(law: Delays, rounds: int = GLANCE) -> BadKernel | None:
-    """The error for a law that uses `action`, and does not say so, in one of its first rounds; None if it keeps to it.
+def bad_law(law: Delays, rounds: int = GLANCE) -> BadKernel | None:
+    """The error for a law that uses `action` and does not say so, or gives no whole number, in one of its first rounds;
+    None if it keeps to it.
 
     Any other error in the kernel is not told here.
     """
-    if law.depends_on_action or law.depends_on_reward:
-        return None
+    looks = law.depends_on_action or law.depends_on_reward
+    given = (0 if looks else Closed(0), *((0.5,) if law.depends_on_reward else ()))
     function, delay = source(law.kernel), blind(law)
     params, key = guard.Pointer(law.params(), "params"), key_of(0, 0)
     for t in range(1, rounds + 1):
         try:
-            if isinstance(delay(params, *key, t, Closed(0)), Closed):
-                return BadKernel(told(law, "kernel", function.__code__.co_filename, return_line(function), SAYS))
+            drawn = delay(params, *key, t, *given)
+            what = SAYS if isinstance(drawn, Closed) else None
+            if not isinstance(drawn, int | np.integer):
+                what = f"a delay must be a whole number, it returned {drawn!r}: use int(...)"
+            if what is not None:
+                return BadKernel(told(law, "kernel", function.__code__.co_filename, return_line(function), what))
         except Looked as error:
             return BadKernel(traced(law, "kernel", error, SAYS))
         except Exception:

@@ -145,6 +145,8 @@ def _prediction(given: Any) -> str | None:
 
 
 def _said(given: Any) -> str:
+    if isinstance(given, types.Optional):
+        return "nothing at the end of some of its ways: return a pair on each"
     return "one number" if isinstance(given, types.Number) else f"{given}"
 
 

@@ -33,6 +33,9 @@ def state_dtype(learner: Learner) -> np.dtype[Any]:
     if clash:
         raise InvalidArgument(f"{type(learner).__name__}.layout uses the reserved name {clash.pop()!r}")
     name = type(learner).__name__
+    require.integer(f"actions of {name}", learner.actions, low=1)
+    if not learner.smallest < learner.largest:
+        raise InvalidArgument(f"smallest of {name} must be below largest, got {learner.smallest} and {learner.largest}")
     for what in ("memo", "point_size"):
         require.integer(f"{what} of {name}", getattr(learner, what), low=0)
     if learner.point_size > learner.memo:

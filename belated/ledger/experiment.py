@@ -17,7 +17,7 @@ from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import Forecaster
-from belated.forecasters.saving import layout_text
+from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import state_dtype
 from belated.ledger.errors import Refused
 from belated.ledger.store import ExperimentRow
@@ -72,8 +72,10 @@ class Experiment:
 
     @property
     def plays(self) -> str:
-        """Who decides, in words."""
-        return f"{type(self.forecaster).__name__} over {type(self.learner).__name__}"
+        """Who decides, in words: the forecaster, with what it was given of its parameters, and the learner."""
+        data = forecaster_data(self.forecaster)
+        given = ", ".join(f"{key}={quoted(data[key])}" for key in data if key not in ("name", "learner"))
+        return f"{type(self.forecaster).__name__}{f'({given})' if given else ''} over {type(self.learner).__name__}"
 
     @cached_property
     def apart(self) -> bool:

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from belated.errors import BelatedError
 from belated.ledger import advice
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.price import Met, price
-from belated.ledger.store import Event, Reader, Store
+from belated.ledger.store import Event, ExperimentRow, Reader, Store
 
 #: Raised whenever what a saved fold holds, or means, changes. Those that say nothing are of the first.
 FORMAT = 1
@@ -304,7 +305,7 @@ class Folder:
             events = session.events_after(self._upto, CHUNK)
             if any(event.experiment not in self._folds for _, event in events):
                 for row in session.experiments():
-                    self._folds.setdefault(row.id, _empty(Experiment.from_row(row)))
+                    self._folds.setdefault(row.id, _empty(_opened(row)))
         for number, event in events:
             self._folds[event.experiment].add(event)
             self._changed.add(event.experiment)
@@ -314,7 +315,9 @@ class Folder:
 
     def _fold_again(self, session: Reader, formats: dict[int, int], upto: int) -> None:
         """Fold all events of experiments whose saved statistics are of another version."""
-        known = {row.id: Experiment.from_row(row) for row in session.experiments() if row.id in formats}
+        found = {row.id: _opened(row) for row in session.experiments() if row.id in formats}
+        known = {number: experiment for number, experiment in found.items() if experiment is not None}
+        self._folds |= {number: Unread(0) for number in found.keys() - known.keys()}
         folds = {number: _empty(experiment) for number, experiment in known.items()}
         begun: set[tuple[int, int]] = set()
         at = 0
@@ -384,7 +387,26 @@ class Folder:
             return {"at": now, "experiments": json.loads(json.dumps(known))}
 
 
-def _empty(experiment: Experiment) -> Fold:
+class Unread(Fold):
+    """Of an experiment that cannot be opened here: those who can will fold its events."""
+
+    def add(self, event: Event) -> None:
+        pass
+
+    def to_json(self) -> str:
+        return json.dumps({"format": 0})
+
+
+def _opened(row: ExperimentRow) -> Experiment | None:
+    try:
+        return Experiment.from_row(row)
+    except BelatedError:
+        return None
+
+
+def _empty(experiment: Experiment | None) -> Fold:
+    if experiment is None:
+        return Unread(0)
     made = Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
     made.instances = made.seats = experiment.forecaster.seats
     return made

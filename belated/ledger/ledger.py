@@ -15,6 +15,7 @@ from typing import Any
 
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
+from belated.imports import hinted
 from belated.ledger import upkeep
 from belated.ledger.errors import Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
@@ -79,7 +80,7 @@ class Ledger:
                 self._remember(upkeep.opened(self.store, row))
                 self._broken.pop(row.name, None)
             except BelatedError as error:
-                self._broken[row.name] = f"{row.name} cannot be opened: {error}"
+                self._broken[row.name] = f"{row.name} cannot be opened: {hinted(error)}"
                 log.error(self._broken[row.name])
         self._generation = generation
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from belated.errors import BadPrediction
+from belated.errors import BadPrediction, Unsupported
 from belated.forecasters.instance import Instance
-from belated.forecasters.process import check_prediction
+from belated.forecasters.process import check_prediction, choice
 from belated.forecasters.room import NOTHING, Letter
 from belated.kernels.random import key_of
 from belated.ledger.experiment import Experiment
@@ -151,7 +151,7 @@ class Rows(ABC):
     def decide(self, context: Floats | None, allowed: Sequence[int] | None, round_: int) -> Decided:
         """A decision."""
         self.round, self.allowed = round_, allowed
-        seat, action, probability = self.rule.choose(self, context)
+        seat, action, probability = choice(self, context)
         self.round, self.allowed = 0, None
         if allowed is not None and action not in allowed:
             raise BadPrediction(f"{self.rule!r} was to choose among {list(allowed)}, and chose {action}")
@@ -216,6 +216,11 @@ class Rows(ABC):
         state.free = True
         self.changed[seat] = state
 
+    def check_queues(self) -> None:
+        """A rule with queues says so: its states have no lives of their own."""
+        if self.apart:
+            raise Unsupported(f"{type(self.rule).__name__} puts feedback into a queue: say how many it has by queues()")
+
     @abstractmethod
     def state(self, number: int) -> State:
         """A state that exists."""
@@ -268,6 +273,7 @@ class Memory(Rows):
         return Stool(self, state)
 
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
+        self.check_queues()
         self.queues.setdefault(queue, deque()).append((letter, feedback))
 
     def pop(self, queue: int) -> tuple[Letter, Any] | None:

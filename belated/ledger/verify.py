@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from belated.errors import BelatedError
+from belated.imports import hinted
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
@@ -42,7 +43,8 @@ class Report:
     message: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.experiment}: {self.verdict}, {self.states} states, {self.events} events"
+        states, events = ("" if count == 1 else "s" for count in (self.states, self.events))
+        said = f"{self.experiment}: {self.verdict}, {self.states} state{states}, {self.events} event{events}"
         return f"{said}; {self.message}" if self.message else said
 
 
@@ -61,7 +63,7 @@ def _replay(row: ExperimentRow, session: Reader) -> Report:
     try:
         experiment = Experiment.from_row(row)
     except BelatedError as error:
-        return Report(row.name, "not replayed", 0, 0, str(error))
+        return Report(row.name, "not replayed", 0, 0, hinted(error))
     if experiment.stored is not None:
         return Report(row.name, "not replayed", 0, 0, mismatch(experiment))
     replay = Replay(experiment, session.checkpoints(experiment.id))

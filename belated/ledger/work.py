@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from belated.errors import InvalidArgument
 from belated.forecasters.process import check_grows
 from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
@@ -147,8 +146,7 @@ class Work(Rows):
             heapq.heappush(idle, seat)
 
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
-        if self.apart:
-            raise InvalidArgument(f"{type(self.rule).__name__} puts feedback into a queue, but its queues() says 0")
+        self.check_queues()
         self._pushed += 1
         position = ((self.state(0).seq + 1) << PLACES) + self._pushed
         self.queues.push(queue, position, letter, feedback)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from belated.errors import BelatedError, InvalidArgument
+from belated.imports import VARIABLE, bring
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
 Database = Annotated[str, typer.Option(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")]
+
+
+def _bring(given: list[str] | None) -> list[str]:
+    with _plain_errors():
+        bring(given or ())
+    return given or []
+
+
+#: Imported before anything else is looked at.
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        callback=_bring,
+        is_eager=True,
+        envvar=VARIABLE,
+        metavar="MODULE",
+        help="A module, or a file such as mine.py, with learners, forecasters, games or laws of your own; several "
+        "may be given.",
+    ),
+]
 token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
 
 
@@ -54,6 +76,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; more than one on PostgreSQL only.")] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
+    modules: Imports = None,
 ) -> None:
     """Serve decisions over HTTP: decide now, learn when the feedback comes, lose nothing.
 
@@ -68,7 +91,7 @@ def serve(
         run(database, host, port, workers, require_token, lambda url: typer.echo(f"belated serves {name} at {url}"))
 
 
-def verify(database: Database = "belated.db") -> None:
+def verify(database: Database = "belated.db", modules: Imports = None) -> None:
     """Rebuild every learner state from the recorded events, and compare.
 
     It may run while the service does. The exit code is 1 if something is different.
@@ -87,6 +110,7 @@ def export(
     name: Annotated[str, typer.Argument(help="The experiment.")],
     file: Annotated[Path, typer.Argument(help="Where to write; it must end in .parquet.")],
     database: Database = "belated.db",
+    modules: Imports = None,
 ) -> None:
     """Write every decision of an experiment to a Parquet file: context, probability, feedback, times."""
     from belated.ledger.export import export as write

@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 
 from belated.errors import InvalidArgument, InvalidState
+from belated.imports import bring_named
 from belated.kernels.random import key_of
 from belated.ledger.database import is_postgres, open_store, shown
 from belated.ledger.ledger import Ledger
@@ -80,6 +81,7 @@ def work(
 ) -> None:
     """Serve in this process, on a socket of its own or on one that is shared."""
     _log_to_stderr()
+    bring_named()
     store = open_store(database, serve=True)
     try:
         guard = _guard(store, database, host, require_token)

@@ -200,7 +200,7 @@ class _Reader:
             return self._number(place, value, 1)
         if key == "expiry":
             return None if value in ("none", None) else self._number(place, value, 0)
-        make: Any = {"forecasters": notation.forecaster, "games": notation.game, "delays": notation.delays}[key]
+        make: Any = {"forecasters": notation.some_forecaster, "games": notation.game, "delays": notation.delays}[key]
         try:
             make(value)
         except InvalidArgument as error:
@@ -219,7 +219,7 @@ class _Reader:
 
 def fit(forecaster: Any, game: Any, delays: Any, rounds: int = 1) -> tuple[Forecaster, Game, Delays]:
     """What plays together: the game gives what the learner learns from, the learner has the actions of the game."""
-    learner = notation.forecaster(forecaster).learner
+    learner = notation.some_forecaster(forecaster).learner
     wanted = learner.feedback if isinstance(learner, Learner) else None
     played = notation.game(game, wanted)
     chosen = notation.forecaster(forecaster, played.actions, played)

@@ -73,20 +73,24 @@ function makeCard(name) {
   const about = el("p", { class: "about" });
   const drawing = el("div", { class: "drawing" });
   const line = el("p", { class: "hidden" });
+  const trouble = el("p", { class: "notice bad", hidden: true });
   const cells = {};
   const cell = (key, label) => {
     cells[key] = el("dd");
     return el("div", {}, el("dt", { text: label }), cells[key]);
   };
   const link = el("a", { href: `#/${name}`, text: name });
+  const now = el("div", { class: "now" }, el("dl", {}, cell("outstanding", "outstanding"), cell("peak", "peak")), drawing);
+  const facts = el("dl", { class: "facts" }, cell("decisions", "decisions"), cell("rate", "now"), cell("feedback", "with feedback"), cell("expired", "expired"));
   const node = el(
     "li",
     { class: "card one" },
     el("div", { class: "head" }, el("h2", {}, link), warned, badge),
     about,
-    el("div", { class: "now" }, el("dl", {}, cell("outstanding", "outstanding"), cell("peak", "peak")), drawing),
+    trouble,
+    now,
     line,
-    el("dl", { class: "facts" }, cell("decisions", "decisions"), cell("rate", "now"), cell("feedback", "with feedback"), cell("expired", "expired")),
+    facts,
   );
   return {
     node,
@@ -98,6 +102,9 @@ function makeCard(name) {
       warned.hidden = !numbers.warnings;
       say(warned, plural(numbers.warnings, "warning"));
       say(about, `${numbers.plays} · ${plural(experiment.actions.length, "action")}`);
+      say(trouble, numbers.trouble ?? "");
+      trouble.hidden = !numbers.trouble;
+      now.hidden = line.hidden = facts.hidden = Boolean(numbers.trouble); // they are not known
       drawing.replaceChildren(sparkline(numbers.outstanding_series, at));
       for (const key of ["outstanding", "peak", "decisions"]) {
         say(cells[key], count(numbers[key]));

@@ -80,21 +80,21 @@ function show(answers) {
 }
 
 function fail(error) {
-  if (error instanceof Refused && [401, 403, 404].includes(error.status)) {
+  if (error instanceof Refused && [401, 403, 404, 409, 422].includes(error.status)) {
     seen = Date.now();
     trouble = null;
     page.view?.close();
     page.view = null;
-    if (error.status === 404) missing(error.message);
-    else askToken(error);
+    if ([401, 403].includes(error.status)) askToken(error);
+    else missing(error.status === 404 ? "Not here" : "No numbers", error.message);
     return;
   }
   trouble = error instanceof Refused ? `The server has trouble: ${error.message}` : "Connection lost";
   if (!(error instanceof Refused || error instanceof TypeError || error.name === "AbortError")) console.error(error);
 }
 
-function missing(message) {
-  main.replaceChildren(el("section", { class: "card welcome" }, el("h1", { text: "Not here" }), el("p", { text: message }), el("p", {}, el("a", { href: "#/", text: "All experiments" }))));
+function missing(title, message) {
+  main.replaceChildren(el("section", { class: "card welcome" }, el("h1", { text: title }), el("p", { text: message }), el("p", {}, el("a", { href: "#/", text: "All experiments" }))));
 }
 
 function askToken(error) {
