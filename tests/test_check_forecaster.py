@@ -519,7 +519,7 @@ class Plain:
         pass
 
 
-@pytest.mark.parametrize(("stated", "says"), [({"grows": False}, "`grows = True`"), ({"pools": "two"}, "pools")])
+@pytest.mark.parametrize(("stated", "says"), [({"grows": False}, "grows = True"), ({"pools": "two"}, "pools")])
 def test_what_fails_in_another_way_is_told_as_a_failed_check(stated: Any, says: str) -> None:
     kind: Any = type("Twin", (bl.BOLD,), {"grows": stated.get("grows", True)})
     twin = kind(bl.UCB1(3))
