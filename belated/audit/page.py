@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from belated.audit.advice import UNSEEN, some_never
+from belated.audit.dependence import SMALL, Dependence
 from belated.audit.expiry import Expiry
 from belated.audit.log import many
-from belated.audit.report import QUANTILES, SPANS, Audit, said, thinned
+from belated.audit.report import QUANTILES, SPANS, Audit, said, share, thinned
 from belated.audit.survival import Curve
 from belated.errors import InvalidArgument
 from belated.studies import figures
@@ -81,11 +83,11 @@ def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
 
 def _delays(audit: Audit) -> Section:
     curve = audit.curve
-    sure = "" if curve.never_band is None else f" ({curve.never_band[0]:.1%} to {curve.never_band[1]:.1%})"
-    rows = [
-        [f"{share:.0%}", *(audit.show(x) for x in (curve.quantile(share), *curve.quantile_band(share)))]
-        for share in QUANTILES
-    ]
+    rows = []
+    for wanted in QUANTILES:
+        low, high = curve.quantile_band(wanted)
+        value = "not known" if high is None else audit.show(curve.quantile(wanted))
+        rows.append([f"{wanted:.0%}", value, audit.show(low), "open" if high is None else audit.show(high)])
     counted = "Every delay is counted by itself."
     if audit.delays.grid:
         counted = (
@@ -96,14 +98,12 @@ def _delays(audit: Audit) -> Section:
         Text(
             "Recent decisions may still get their feedback. The curve (Kaplan-Meier) takes each decision into account "
             "for as long as it was watched, so that those count neither as answered nor as lost. This asks that the "
-            "law of the delays did not change while the log was written."
+            "law of the delays did not change while the log was written. Intervals are 95%, each by itself, and hold "
+            "for few decisions too (beta product confidence procedure; without censoring, Clopper and Pearson's)."
         ),
-        Finding(
-            f"{curve.never:.1%}{sure} of the feedback does not come within "
-            f"{audit.show(audit.watched)}, which is as far as the log can show.",
-            "shown",
-            f"{counted} Intervals are 95%, each by itself.",
-        ),
+        Finding(f"Of the feedback {escape(audit.never_said)}.", "shown", counted),
+        *([Text(UNSEEN)] if some_never(curve) else []),
+        *(_finding(audit, test) for test in audit.dependence if test.on == "time"),
     ]
     if len(_drawn(curve)) > 1:
         text = "The share of feedback that has come by a delay, with a 95% band."
@@ -114,7 +114,11 @@ def _delays(audit: Audit) -> Section:
         )
         blocks.append(Drawing("delays-by-action", _action_figure(audit, shown), text))
     blocks.append(
-        Rows(("share that has come", "delay", "low", "high"), rows, "Quantiles; - is beyond what the log can show.")
+        Rows(
+            ("share that has come", "delay", "low", "high"),
+            rows,
+            "Quantiles with 95% intervals; where one is open, the log is too short, or holds too little, to tell.",
+        )
     )
     return Section("delays", "How long feedback takes", blocks)
 
@@ -128,14 +132,14 @@ def _axis(audit: Audit, longest: int) -> tuple[float, str]:
 
 
 def _typical(curve: Curve) -> int:
-    return curve.quantile(0.9 * (1 - curve.never)) or int(curve.delays[-1])
+    return curve.reached(0.9 * (1 - curve.never)) or int(curve.delays[-1])
 
 
 def _delay_figure(audit: Audit) -> Any:
     curve = audit.curve
     scale, unit = _axis(audit, _typical(curve))
     places = _drawn(curve)
-    low, high = (1 - side[places] for side in curve.band)
+    high, low = (1 - side for side in curve.band_at(places))
     figure, axes = _delay_panel("feedback that has come", f"delay ({unit})", "share that has come")
     x = _x(curve, places, scale)
     axes.step(x, 1 - curve.survival[places], where="post", color=figures.COLORS[0])
@@ -238,18 +242,23 @@ def _outstanding(audit: Audit) -> Section:
         text = "Decisions without feedback over time; the dot is the peak."
         blocks.append(Drawing("outstanding", _outstanding_figure(audit), text))
     if log.actions:
-        header = ["action", "decisions", "feedback", "G*", "median delay", "median of what came", "never"]
+        header = ["action", "decisions", "feedback", "G*", "median delay (95%)", "median of what came", "never (95%)"]
         rows: list[list[Any]] = []
         for i, row in enumerate(audit.data()["actions"]):
             curve = audit.delays.curve(i)
-            medians = map(audit.show, (curve.quantile(0.5), curve.median_of_came))
-            rows.append([row["action"], row["decisions"], row["came"], row["peak"], *medians, f"{row['never']:.1%}"])
+            median = audit.within(curve, 0.5).removeprefix("within ")
+            never = share(curve.never, *curve.never_band)
+            counts = [row[name] for name in ("action", "decisions", "came", "peak")]
+            rows.append([*counts, median, audit.show(curve.median_of_came), never])
             if log.means is not None:
                 rows[-1].append(row["mean_reward"])
         if log.means is not None:
-            header.append("mean reward")
+            header.append("mean reward of what came")
         folded = len(rows) > 4 * DRAWN
-        caption = "Each action; a median delay of - is not reached, as less than half of its decisions get feedback"
+        caption = (
+            "Each action, with 95% intervals; a median delay is not known where less than half of its decisions get "
+            "feedback, or too few were made. Medians and means of what came are estimates alone"
+        )
         style = f"td:first-child {{ white-space: normal; min-width: 9rem; {BREAKS}; }}"
         blocks += [
             Text(f'<div class="names"><style>.names {style} .names th {{ white-space: normal; }}</style>'),
@@ -316,20 +325,17 @@ def _dependence(audit: Audit) -> Section:
     blocks: list[Block] = [
         Text(
             "BOLD's theorem wants delays that depend neither on the action nor on the outcome; QPM-D and Direct allow "
-            f"the action. All tests together are at the level {audit.level:.3g} (Holm). A long log makes the smallest "
-            "dependence certain, so look at its size: how far apart the medians are, and by how much the share that "
-            "has come differs between groups, at most."
+            f"the action. The tests of this page, that of drift above among them, share the level {audit.level:.3g} by "
+            "Holm's rule: if nothing depends on anything, one of them says otherwise with at most this probability. "
+            "Groups of which too little is expected are put together. A long log makes the smallest dependence "
+            "certain, so the word follows its size: the largest difference between groups of the share that has come "
+            f"by some delay, whose 95% interval must be below {SMALL:.0%} for it to be called slight."
         )
     ]
-    if not audit.dependence:
+    tests = [test for test in audit.dependence if test.on != "time"]
+    if not tests:
         blocks.append(Text("No test could be made: name the columns of actions and rewards to have them."))
-    for test in audit.dependence:
-        detail = (
-            f"{test.test}: chi-square {number(test.statistic)} with {test.freedom} degrees of freedom, p = "
-            f"{test.p_corrected:.2g} corrected. Medians of what came {_spread(audit, test.medians)}; shares differ by "
-            f"{test.distance:.1%} at most."
-        )
-        blocks.append(Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(detail)}</span>'))
+    blocks += [_finding(audit, test) for test in tests]
     if audit.log.classes:
         blocks.append(
             Text(
@@ -337,19 +343,28 @@ def _dependence(audit: Audit) -> Section:
                 f"They are told apart as: {escape(', '.join(audit.log.classes))}."
             )
         )
+    if some_never(audit.curve):
+        blocks.append(Text(UNSEEN))
     return Section("dependence", "Whether the theorems apply", blocks)
+
+
+def _finding(audit: Audit, test: Dependence) -> Finding:
+    text = f"{audit.test_said(test)}. Medians of what came {_spread(audit, test)}."
+    if test.statistic is not None:
+        text += f" Chi-square {number(test.statistic)} with {test.freedom} degrees of freedom."
+    return Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(text[0].upper() + text[1:])}</span>')
 
 
 def _name(action: str) -> str:
     return f'<span style="{BREAKS}">{escape(action)}</span>'
 
 
-def _spread(audit: Audit, medians: dict[str, int | None]) -> str:
-    known = sorted((m, name) for name, m in medians.items() if m is not None)
+def _spread(audit: Audit, test: Dependence) -> str:
+    known = sorted((m, name) for name, m in test.medians.items() if m is not None)
     if not known:
         return "are not known"
-    (low, first), (high, last) = known[0], known[-1]
-    return f"from {audit.show(low)} ({first}) to {audit.show(high)} ({last}), {audit.show(high - low)} apart"
+    low, high = (f"{audit.show(m)} ({name}; {test.sizes[name]:,} came)" for m, name in (known[0], known[-1]))
+    return f"are from {low} to {high}"
 
 
 # --- expiry ---
@@ -359,7 +374,7 @@ def _expiry(audit: Audit) -> Section:
     rows = [
         [
             audit.show(e.length),
-            f"{e.lost:.2%}",
+            share(e.lost, e.lost_low, e.lost_high),
             f"{e.peak.low:,}" if e.peak.exact else f"{e.peak.low:,} to {e.peak.high:,}",
             e.peak.high / audit.peak if audit.peak else None,
         ]
@@ -378,7 +393,10 @@ def _expiry(audit: Audit) -> Section:
     if len(left) > 1:
         text = "The peak that would be left; the line is the peak without expiry."
         blocks.append(Drawing("expiry-peak", _peak_figure(audit, left), text))
-    blocks.append(Rows(("expiry", "lost", "G* with it", "of G* without"), rows, "Expiries that were tried."))
+    text = (
+        f"Expiries that were tried; of what comes within {audit.show(audit.watched)}, what is lost, with 95% intervals."
+    )
+    blocks.append(Rows(("expiry", "lost (95%)", "G* with it", "of G* without"), rows, text))
     return Section("expiry", "What an expiry would lose", blocks)
 
 
