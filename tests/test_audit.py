@@ -141,9 +141,9 @@ def test_a_thinned_curve_keeps_its_peak():
 
 def test_a_grid_is_as_near_as_it_says(monkeypatch):
     read = log.read(simulated(), "decided_at", "seen_at")
-    exact = delays.measure(read)
+    exact = delays.measure(read, read.first)
     monkeypatch.setattr(delays, "EXACT", 100)
-    grid = delays.measure(read)
+    grid = delays.measure(read, read.first)
     assert exact.grid == 0 and 0 < grid.grid < 0.02 and len(grid.at) < len(exact.at) / 3
     fine, coarse = exact.curve(), grid.curve()
     assert coarse.grid_error < 0.01
@@ -157,9 +157,9 @@ def test_intervals_on_a_grid_contain_the_exact_ones(monkeypatch):
     for seed, never in ((0, 0.0), (1, 0.1), (2, 0.5)):
         read = log.read(simulated(seed=seed, never=never), "decided_at", "seen_at")
         with monkeypatch.context() as patch:
-            fine = delays.measure(read).curve()
+            fine = delays.measure(read, read.first).curve()
             patch.setattr(delays, "EXACT", 100)
-            grid = delays.measure(read)
+            grid = delays.measure(read, read.first)
         coarse = grid.curve()
         assert grid.shortest is not None and (grid.shortest <= grid.at).all()
         assert (grid.shortest[1:] > grid.at[:-1]).all()

@@ -116,9 +116,10 @@ def log_rank(strata: Sequence[Risk]) -> LogRank:
         shares = exposed / all_exposed[:, None]
         weights = all_ended * (all_waiting - all_ended) / all_waiting * all_exposed / np.maximum(all_exposed - 1, 1)
         variance += np.diag(weights @ shares) - shares.T @ (shares * weights[:, None])
-    inverse = np.linalg.pinv(variance, rcond=1e-10, hermitian=True)
-    freedom = int(np.linalg.matrix_rank(variance, tol=1e-10 * max(float(np.max(np.abs(variance))), 1e-300)))
-    statistic = float(difference @ inverse @ difference)
+    sizes, directions = np.linalg.eigh(variance)
+    varies = sizes > 1e-10 * max(float(sizes[-1]), 1e-300)
+    freedom = int(varies.sum())
+    statistic = float(((difference @ directions[:, varies]) ** 2 / sizes[varies]).sum())
     return LogRank(statistic, freedom, float(chdtrc(freedom, statistic)) if freedom else 1.0)
 
 
@@ -184,11 +185,22 @@ def _gap(at: Whole, strata: Sequence[Counts], risks: Sequence[Risk], grid: bool)
             line = _Line.of(strata[i], risks[i], int(group), end, grid)
             shares[:, column] += weight * line.shares[places]
             moments[:, :, column] += np.array([[weight], [weight**2]] * 2) * line.moments(places)
-    tail = (1 - LEVEL) / (2 * shares.size)  # all hold together
-    low, high = beta(moments[0], moments[1], tail), beta(moments[2], moments[3], 1 - tail)
-    value = float(np.max(np.ptp(shares, axis=1)))
-    least, most = np.max(low.max(axis=1) - high.min(axis=1)), np.max(high.max(axis=1) - low.min(axis=1))
-    return Gap(value, max(0.0, float(least)), max(value, float(most)), int(at[end]))
+    tail = (1 - LEVEL) / (len(places) * len(groups) * (len(groups) - 1))  # all pairs hold together, everywhere
+    below = np.maximum(shares - beta(moments[0], moments[1], tail), 0.0)
+    above = np.maximum(beta(moments[2], moments[3], 1 - tail) - shares, 0.0)
+    least, most = np.array([_apart(*each) for each in zip(shares, below, above, strict=True)]).max(axis=0)
+    return Gap(float(np.max(np.ptp(shares, axis=1))), max(0.0, float(least)), min(1.0, float(most)), int(at[end]))
+
+
+def _apart(shares: Floats, below: Floats, above: Floats) -> tuple[float, float]:
+    """Limits of the largest difference between two of some shares, from how far limits are below and above each.
+
+    Limits of a difference are as far from it as both distances together, squared (Zou and Donner 2008).
+    """
+    apart = shares[:, None] - shares
+    most = apart + np.hypot(above[:, None], below)
+    np.fill_diagonal(most, 0.0)
+    return float((apart - np.hypot(below[:, None], above)).max()), float(most.max())
 
 
 def _ends(counts: Counts, grid: bool) -> Whole:
