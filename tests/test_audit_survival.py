@@ -146,7 +146,7 @@ def test_small_groups_are_put_together_and_large_ones_are_not():
     found = compare([f"ad {i}" for i in range(12)], at, [counts], False)
     assert found.names[0] == "ad 0" and "together, ad 1 to ad " in found.names[1] and found.rank is not None
     alone = compare("ab", at, [Counts(*(part[:, 1:3] for part in counts))], False)
-    assert alone.rank is None and alone.names == ("2 together, a to b",) and alone.gap is None
+    assert alone.rank is None and alone.names == ("a", "b") and alone.gap is None
 
 
 def test_delays_of_one_and_of_nine_hundred_are_all_apart():

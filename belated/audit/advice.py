@@ -70,15 +70,15 @@ def some_never(curve: Curve) -> bool:
 
 
 def _outcome(dependence: Sequence[Dependence], curve: Curve) -> Advice:
-    meaning = (
-        "No theorem covers it: what comes fast looks more common than it is. Wait until most feedback of a decision is "
-        "in before you trust a mean, and keep an expiry long."
+    more = (
+        "What comes fast looks more common than it is. Wait until most feedback of a decision is in before you trust a "
+        "mean, and keep an expiry long."
     )
-    found = _found("outcome", dependence, "qpmd or direct, with care", meaning)
+    found = _found("outcome", dependence, "qpmd or direct, with care", "No theorem covers it.", more)
     if not some_never(curve):
         return found
     use = "any, if what is lost does not depend on it" if found.use == "any" else found.use
-    why = found.why.removesuffix("Every theorem applies.").strip()
+    why = found.why.removeprefix("Every theorem applies.")
     return Advice(found.question, found.found, use, f"{why} {UNSEEN}".strip())
 
 
@@ -86,26 +86,28 @@ def _action(dependence: Sequence[Dependence]) -> Advice:
     return _found("action", dependence, "qpmd or direct", "BOLD's theorem excludes it; QPM-D and Direct allow it.")
 
 
-def _found(on: str, dependence: Sequence[Dependence], use: str, meaning: str) -> Advice:
-    """What tests say of one kind of dependence."""
+def _found(on: str, dependence: Sequence[Dependence], use: str, meaning: str, more: str = "") -> Advice:
+    """What tests say of one kind of dependence, and what it would mean."""
     question, made = f"Do delays depend on the {on}?", [d for d in dependence if d.on == on]
     words = [d.word for d in made]
     if not made:
         why = f"Name a column of it with at least two different values. {meaning}"
         return Advice(question, "not tested", "any, if not", why)
     if "depends" in words:
-        return Advice(question, "yes", use, meaning)
+        return Advice(question, "yes", use, f"{meaning} {more}".strip())
     if "depends slightly" in words:
         return Advice(question, "yes, slightly", "any", f"Certain, but small. {meaning}")
     if "no sign" not in words:
-        return Advice(question, "too few to tell", "any, if not", meaning)
-    most = max((d.distance_high for d in made if d.distance_high is not None), default=1.0)
-    if most < SMALL:
-        return Advice(question, "no sign of it", "any", "Every theorem applies.")
-    why = (
-        f"Shares that have come by some delay may differ by up to {most:.0%} unseen in so little. If they do: {meaning}"
-    )
+        return Advice(question, "too few to tell", "any, if not", f"If they do: {meaning}")
+    unseen = _unseen(made)
+    why = f"{unseen} If they do: {meaning}" if unseen else "Every theorem applies."
     return Advice(question, "no sign of it", "any", why)
+
+
+def _unseen(made: Sequence[Dependence]) -> str:
+    """What tests without a sign may have missed; nothing if that is small."""
+    most = max((1.0 if d.distance_high is None else d.distance_high for d in made if d.word == "no sign"), default=1.0)
+    return "" if most < SMALL else f"In so little, shares that differ by up to {most:.0%} by some delay may go unseen."
 
 
 def _time(dependence: Sequence[Dependence]) -> Advice:
@@ -119,8 +121,10 @@ def _time(dependence: Sequence[Dependence]) -> Advice:
         return Advice(question, "yes", "the later part of the log", meaning)
     if word == "too few":
         return Advice(question, "too few to tell", "all of the log, if not", meaning)
-    found = "yes, slightly" if word == "depends slightly" else "no sign of it"
-    return Advice(question, found, "all of the log", "One curve for the whole log describes it well enough.")
+    enough = "One curve for the whole log describes it well enough."
+    if word == "depends slightly":
+        return Advice(question, "yes, slightly", "all of the log", enough)
+    return Advice(question, "no sign of it", "all of the log", _unseen(made) or enough)
 
 
 def _never(curve: Curve, tried: Sequence[Expiry], shown: Sequence[str]) -> Advice:

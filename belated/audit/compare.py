@@ -75,6 +75,9 @@ class Comparison:
 def compare(names: Sequence[str], at: Whole, strata: Sequence[Counts], grid: bool) -> Comparison:
     """Groups, each in a column of every stratum, by the rates at which feedback comes at rising delays `at`."""
     blocks = together([risk(stratum) for stratum in strata])
+    enough = len(blocks) > 1
+    if not enough:
+        blocks = [[i] for i in range(len(names))]
     joined = [_joined(stratum, blocks) for stratum in strata]
     risks = [risk(stratum) for stratum in joined]
     pooled = joined[0]
@@ -83,7 +86,7 @@ def compare(names: Sequence[str], at: Whole, strata: Sequence[Counts], grid: boo
     return Comparison(
         tuple(_named([names[i] for i in block]) for block in blocks),
         tuple(pooled.came.sum(axis=0).tolist()),
-        log_rank(risks) if len(blocks) > 1 else None,
+        log_rank(risks) if enough else None,
         _medians(at, pooled, risk(pooled)),
         _gap(at, joined, risks, grid),
     )
@@ -235,7 +238,7 @@ class _Line:
     def moments(self, places: Whole) -> Floats:
         """As in `Product`."""
         steps = self.end - 1 - places if self.backwards else places
-        found = np.array(self.product.moments(steps, (self.product.fewest - self.product.ended)[steps]))
+        found = np.array(self.product.moments(steps, self.product.fewest[steps] - self.product.ended[steps]))
         found[:, steps < 0] = [[1.0], [0.0], [1.0], [0.0]]  # backwards, all of it has come by the end
         return found
 

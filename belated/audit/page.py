@@ -27,6 +27,14 @@ DRAWN = 6
 LONGEST = 24
 #: Long names of actions break anywhere.
 BREAKS = "overflow-wrap: anywhere"
+#: On narrow screens the cells of a row are below each other, each with its name.
+STACKED = (
+    "@media (max-width: 34rem) { .stacked thead { display: none; } .stacked tr, .stacked td { display: block; } "
+    ".stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } "
+    ".stacked td { border: 0; padding: .1rem 0; } "
+    ".stacked td:not(:first-child)::before { content: attr(data-name) ': '; color: var(--soft); } "
+    ".stacked td:first-child { font-weight: bold; } }"
+)
 
 
 def write(audit: Audit, out: str | Path) -> Path:
@@ -67,13 +75,20 @@ def _advice(audit: Audit) -> Section:
 
 
 def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
-    """A table of sentences, whose cells break into lines."""
+    """A table of sentences, whose cells break into lines, and are below each other on narrow screens."""
     head = "".join(f'<th scope="col" class="words">{escape(name)}</th>' for name in header)
     body = "".join(
-        "<tr>" + "".join(f'<td class="words wide">{escape(value)}</td>' for value in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(
+            f'<td class="words wide" data-name="{escape(name, quote=True)}">{escape(value)}</td>'
+            for name, value in zip(header, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
     )
     return Text(
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
+        f"<style>{STACKED}</style>"
+        f'<div class="scroll stacked" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -109,9 +124,9 @@ def _delays(audit: Audit) -> Section:
         text = "The share of feedback that has come by a delay, with a 95% band."
         blocks.append(Drawing("delays", _delay_figure(audit), text))
     if len(audit.log.actions) > 1 and (shown := _most_played(audit)):
-        text = "The same for each action" + (
-            "." if len(audit.log.actions) <= DRAWN else f", of the {DRAWN} most played."
-        )
+        counts = sorted(audit.log.counts[i] for i in shown)
+        text = "The same for each action" + ("" if len(audit.log.actions) <= DRAWN else f", of the {DRAWN} most played")
+        text += f": estimates alone, of {counts[0]:,} to {many(counts[-1], 'decision')} each."
         blocks.append(Drawing("delays-by-action", _action_figure(audit, shown), text))
     blocks.append(
         Rows(
@@ -349,10 +364,11 @@ def _dependence(audit: Audit) -> Section:
 
 
 def _finding(audit: Audit, test: Dependence) -> Finding:
-    text = f"{audit.test_said(test)}. Medians of what came {_spread(audit, test)}."
+    text = audit.test_said(test)
     if test.statistic is not None:
-        text += f" Chi-square {number(test.statistic)} with {test.freedom} degrees of freedom."
-    return Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(text[0].upper() + text[1:])}</span>')
+        text += f". Chi-square {number(test.statistic)} with {many(test.freedom or 0, 'degree')} of freedom"
+        text += f". Medians of what came {_spread(audit, test)}"
+    return Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(text[0].upper() + text[1:])}.</span>')
 
 
 def _name(action: str) -> str:

@@ -318,15 +318,14 @@ class Audit:
     def test_said(self, test: Dependence) -> str:
         """What a test says, in words."""
         if test.p_corrected is None:
-            sizes = ", ".join(f"{count:,} in {name}" for name, count in test.sizes.items())
-            return f"too little feedback came to compare groups: {sizes}"
-        size = f"p = {test.p_corrected:.2g} corrected, {test.test}, {logs.many(test.groups, 'group')}"
+            return f"too little feedback came to compare: {sum(test.sizes.values()):,} in {len(test.sizes):,} groups"
+        told = f"p = {test.p_corrected:.2g} corrected, {test.test}, {logs.many(test.groups, 'group')}"
         if test.distance_high is None or test.distance is None or test.distance_low is None:
-            return f"{size}; by how much cannot be told from so little"
+            return f"by how much cannot be told from so little; {told}"
         apart = f"the share that has come by some delay up to {self.show(test.until)} differs by "
         if test.word == "no sign":
-            return f"{size}; {apart}at most {test.distance_high:.1%}"
-        return f"{size}; {apart}{share(test.distance, test.distance_low, test.distance_high)} between groups"
+            return f"{apart}at most {test.distance_high:.1%} (95%); {told}"
+        return f"{apart}{share(test.distance, test.distance_low, test.distance_high)} between groups; {told}"
 
     def __repr__(self) -> str:
         made = logs.many(self.log.decisions, "decision")

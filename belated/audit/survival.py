@@ -111,7 +111,8 @@ class Curve:
 
     def band_at(self, places: Whole) -> tuple[Floats, Floats]:
         """Limits of S from each of these delays to the next; -1 is before the first."""
-        return self.product.limits(places, np.append(self.waiting, 0)[places + 1], self.level)
+        left = np.where(places + 1 < len(self.waiting), self.waiting[np.minimum(places + 1, len(self.waiting) - 1)], 0)
+        return self.product.limits(places, left, self.level)
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
@@ -169,7 +170,7 @@ class Curve:
 
     def _known(self, places: Whole) -> Whole:
         """How many are known to take longer than those delays."""
-        return np.asarray((self.product.fewest - self.came)[places])
+        return np.asarray(self.product.fewest[places] - self.came[places])
 
     @property
     def never(self) -> float:
