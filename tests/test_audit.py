@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import belated as bl
 from belated.audit import delays, log, outstanding
-from belated.audit.page import _action_figure, _outstanding, page, short
+from belated.audit.drawings import by_action, short
+from belated.audit.page import _outstanding, page
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
@@ -298,7 +299,9 @@ def test_loss_by_outcome_is_said_to_be_unseen():
 
 def test_drift_is_shown_everywhere():
     found = bl.audit(simulated(by_time=2.0), **AD)
-    assert "time: depends (p = " in found.summary() and "early and late in the log alike" in shown(found)
+    assert "time: depends (the share that has come" in found.summary() and "early and late in the log alike" in shown(
+        found
+    )
     (test,) = [test for test in json.loads(found.to_json())["dependence"]["tests"] if test["on"] == "time"]
     assert test["distance_low"] > 0.05 and [name.split()[0] for name in test["medians"]] == ["before", "from"]
     (line,) = [line for line in found.advice if "drift?" in line.question]
@@ -590,7 +593,7 @@ def test_long_names_are_cut_in_the_middle():
 def test_a_legend_covers_no_curve_and_long_names_wrap():
     names = {"red": "r" * 70, "green": "g" * 70, "blue": "b" * 70}
     found = bl.audit(simulated(500).with_columns(pl.col("ad").replace(names)), **AD)
-    figure = _action_figure(found, [0, 1, 2])
+    figure = by_action(found, [0, 1, 2])
     figure.draw_without_rendering()
     (legend,), (axes,) = figure.legends, figure.axes
     assert legend.get_window_extent().y1 < axes.get_window_extent().y0

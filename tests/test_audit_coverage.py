@@ -57,7 +57,7 @@ WORLDS = {
     "skewed": World(300, 0, 0.3, 60, *pareto(0.8, 3)),
 }
 SHARES = (0.1, 0.5, 0.9, 0.99)
-SOAK = pytest.param(2000, marks=pytest.mark.soak)
+SOAK = pytest.param(1000, marks=pytest.mark.soak)
 
 
 def holds(low, truth, high):
@@ -199,7 +199,7 @@ def report(world, rng):
 @pytest.mark.parametrize("name", WORLDS)
 def test_whole_reports_hold_what_they_say(name):
     world, rng, found, alarms = WORLDS[name], np.random.default_rng(10), {}, []
-    for _ in range(600):
+    for _ in range(200):
         data = report(world, rng)
         if data is None:
             continue

@@ -74,12 +74,13 @@ class Comparison:
 
 def compare(names: Sequence[str], at: Whole, strata: Sequence[Counts], grid: bool) -> Comparison:
     """Groups, each in a column of every stratum, by the rates at which feedback comes at rising delays `at`."""
-    blocks = together([risk(stratum) for stratum in strata])
+    alone = [risk(stratum) for stratum in strata]
+    blocks = together(alone)
     enough = len(blocks) > 1
     if not enough:
         blocks = [[i] for i in range(len(names))]
     joined = [_joined(stratum, blocks) for stratum in strata]
-    risks = [risk(stratum) for stratum in joined]
+    risks = alone if joined[0] is strata[0] else [risk(stratum) for stratum in joined]
     pooled = joined[0]
     if len(joined) > 1:
         pooled = Counts(*(np.sum(part, axis=0) for part in ([s.came for s in joined], [s.limits for s in joined])))
@@ -87,7 +88,7 @@ def compare(names: Sequence[str], at: Whole, strata: Sequence[Counts], grid: boo
         tuple(_named([names[i] for i in block]) for block in blocks),
         tuple(pooled.came.sum(axis=0).tolist()),
         log_rank(risks) if enough else None,
-        _medians(at, pooled, risk(pooled)),
+        _medians(at, pooled, risks[0] if len(joined) == 1 else risk(pooled)),
         _gap(at, joined, risks, grid),
     )
 
@@ -200,10 +201,10 @@ def _apart(shares: Floats, below: Floats, above: Floats) -> tuple[float, float]:
 
     Limits of a difference are as far from it as both distances together, squared (Zou and Donner 2008).
     """
-    apart = shares[:, None] - shares
-    most = apart + np.hypot(above[:, None], below)
+    apart = np.subtract.outer(shares, shares)
+    most = apart + np.sqrt(np.add.outer(above**2, below**2))
     np.fill_diagonal(most, 0.0)
-    return float((apart - np.hypot(below[:, None], above)).max()), float(most.max())
+    return float((apart - np.sqrt(np.add.outer(below**2, above**2))).max()), float(most.max())
 
 
 def _ends(counts: Counts, grid: bool) -> Whole:

@@ -64,7 +64,8 @@ def measure(log: Log, middle: int) -> Delays:
         log.frame.group_by(key=((limits * groups + group) * 2 + late) * 2 + o.is_not_null()).len(),
     ]
     ended, seen = ((found["key"].to_numpy(), found["len"].to_numpy()) for found in map(collect, queries))
-    cells = np.unique(np.concatenate([ended[0] // (2 * groups), seen[0] // (4 * groups)]))
+    cells = np.sort(np.concatenate([ended[0] // (2 * groups), seen[0] // (4 * groups)]))
+    cells = cells[np.append(True, np.diff(cells) > 0)]  # quicker than np.unique
     came = seen[0] % 2 == 1
     counted = [ended, (seen[0][came] // 2, seen[1][came]), (seen[0][~came] // 2, seen[1][~came])]
     places = [np.searchsorted(cells, keys // (2 * groups)) for keys, _ in counted]

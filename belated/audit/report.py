@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Shares whose delays are given.
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+#: A length that is not known.
+UNKNOWN = "-"
 #: What rests on fewer decisions is called so.
 THIN = 30
 #: Units of time for people, in seconds.
@@ -127,7 +130,7 @@ class Audit:
     def show(self, length: int | None) -> str:
         """A length of time as people read it."""
         if length is None:
-            return "-"
+            return UNKNOWN
         if self.log.kind == "rounds":
             return logs.many(length, "round")
         seconds = length / 1e6
@@ -153,7 +156,7 @@ class Audit:
             "as_of": self._length(log.as_of),
             "excluded": log.excluded,
             "delay": {
-                "quantiles": [self._quantile(share) for share in QUANTILES],
+                "quantiles": [self._quantile(share, curve) for share in QUANTILES],
                 "median": self._length(curve.quantile(0.5)),
                 "never": curve.never,
                 "never_low": never_low,
@@ -168,7 +171,7 @@ class Audit:
                 "peak_at": self._length(out.peak.at),
                 "at_end": log.decisions - log.came,
             },
-            "actions": self._actions(),
+            "actions": self._actions,
             "expiry": [
                 {
                     "length": self._length(e.length),
@@ -208,25 +211,25 @@ class Audit:
         """Whether the theorems were asked with peaks of each action; else G* stands for them."""
         return len(self.log.actions) >= cost.FEWEST
 
-    def _quantile(self, share: float) -> dict[str, float | int | None]:
-        low, high = self.curve.quantile_band(share)
-        values = (self.curve.quantile(share), low, high)
-        return {"share": share} | dict(zip(("delay", "low", "high"), map(self._length, values), strict=True))
+    def _quantile(self, share: float, curve: Curve) -> dict[str, float | int | None]:
+        names, values = ("delay", "low", "high"), curve.quantile_with_band(share)
+        return {"share": share} | dict(zip(names, map(self._length, values), strict=True))
 
+    @cached_property
     def _actions(self) -> list[dict[str, Any]]:
         rows = []
         for i, name in enumerate(self.log.actions):
             curve = self.delays.curve(i)
-            low, high = curve.quantile_band(0.5)
+            median = self._quantile(0.5, curve)
             rows.append(
                 {
                     "action": name,
                     "decisions": self.log.counts[i],
                     "came": int(self.delays.came[:, i].sum()),
                     "peak": self.outstanding.peaks[i].low,
-                    "median": self._length(curve.quantile(0.5)),
-                    "median_low": self._length(low),
-                    "median_high": self._length(high),
+                    "median": median["delay"],
+                    "median_low": median["low"],
+                    "median_high": median["high"],
                     "median_of_what_came": self._length(curve.median_of_came),
                     "never": curve.never,
                     "never_low": curve.never_band[0],
@@ -299,10 +302,8 @@ class Audit:
 
     def within(self, curve: Curve, wanted: float) -> str:
         """By when that share of all feedback has come, in words."""
-        low, high = curve.quantile_band(wanted)
-        if high is None:
-            return f"not known, at least {self.show(low)}"
-        return f"within {self.show(curve.quantile(wanted))} ({self.show(low)} to {self.show(high)})"
+        delay, low, high = map(self.show, curve.quantile_with_band(wanted))
+        return f"not known, at least {low}" if high == UNKNOWN else f"within {delay} ({low} to {high})"
 
     @property
     def never_said(self) -> str:

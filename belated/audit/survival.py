@@ -73,10 +73,23 @@ def beta(mean: Floats, variance: Floats, share: float) -> Floats:
     """The quantiles of beta variables; those that do not vary are their means."""
     from scipy.special import betaincinv
 
+    varies, first, second = _shape(mean, variance)
+    return np.where(varies, betaincinv(first, second, share), mean)
+
+
+def beta_below(mean: Floats, variance: Floats, share: float, value: float) -> NDArray[np.bool_]:
+    """Whether these quantiles are at most a value, which is quicker to tell than what they are."""
+    from scipy.special import betainc
+
+    varies, first, second = _shape(mean, variance)
+    return np.where(varies, betainc(first, second, value) >= share, mean <= value)
+
+
+def _shape(mean: Floats, variance: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Which of them vary, and their parameters."""
     varies = (variance > 0) & (mean < 1)
     size = np.where(varies, mean * (1 - mean), 2) / np.where(varies, variance, 1) - 1
-    found = betaincinv(np.where(varies, mean, 0.5) * size, np.where(varies, 1 - mean, 0.5) * size, share)
-    return np.where(varies, found, mean)
+    return varies, np.where(varies, mean, 0.5) * size, np.where(varies, 1 - mean, 0.5) * size
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +124,12 @@ class Curve:
 
     def band_at(self, places: Whole) -> tuple[Floats, Floats]:
         """Limits of S from each of these delays to the next; -1 is before the first."""
-        left = np.where(places + 1 < len(self.waiting), self.waiting[np.minimum(places + 1, len(self.waiting) - 1)], 0)
-        return self.product.limits(places, left, self.level)
+        return self.product.limits(places, self._next(places), self.level)
+
+    def _next(self, places: Whole) -> Whole:
+        """How many are waiting just before the delay after each."""
+        last = len(self.waiting) - 1
+        return np.where(places < last, self.waiting[np.minimum(places + 1, last)], 0)
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
@@ -151,16 +168,27 @@ class Curve:
 
     def quantile(self, share: float) -> int | None:
         """The delay by which that share of all feedback has come; None if its interval has no upper end."""
-        place = self._falls_to(1 - share)
-        return None if place is None or self.quantile_band(share)[1] is None else int(self.delays[place])
+        return self.quantile_with_band(share)[0]
+
+    def quantile_with_band(self, share: float) -> tuple[int | None, int | None, int | None]:
+        """`quantile` and `quantile_band`."""
+        place, (low, high) = self._falls_to(1 - share), self.quantile_band(share)
+        return (None if place is None or high is None else int(self.delays[place])), low, high
 
     def quantile_band(self, share: float) -> tuple[int | None, int | None]:
         """Limits of it, None where there is none. On a grid they are as wide as they may be."""
-        count, target = len(self.delays), 1 - share + 1e-12
-        low = first(lambda places: self.band_at(places - 1)[0] <= target, count + 1)
-        high = first(lambda places: self.band_at(places)[1] <= target, count)
-        shortest = np.append(0, self.delays if self.shortest is None else self.shortest)
-        return (None if low is None else int(shortest[low])), (None if high is None else int(self.delays[high]))
+        count, target, tail = len(self.delays), 1 - share + 1e-12, (1 - self.level) / 2
+
+        def falls(places: Whole, side: int) -> NDArray[np.bool_]:
+            mean, variance = self.product.moments(places, self._next(places))[2 * side : 2 * side + 2]
+            return beta_below(mean, variance, 1 - tail if side else tail, target)
+
+        low, high = first(lambda places: falls(places - 1, 0), count + 1), first(lambda places: falls(places, 1), count)
+        shortest = self.delays if self.shortest is None else self.shortest
+        return (
+            None if low is None else int(shortest[low - 1]) if low else 0,
+            None if high is None else int(self.delays[high]),
+        )
 
     @cached_property
     def end(self) -> int:
