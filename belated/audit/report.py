@@ -330,7 +330,7 @@ class Audit:
 
     def __repr__(self) -> str:
         made = logs.many(self.log.decisions, "decision")
-        return f"<Audit of {made}: G* = {self.peak:,}, {self.curve.never:.1%} never come>"
+        return f"<Audit of {made}: G* = {self.peak:,}, {self.curve.never:.1%} not within {self.show(self.watched)}>"
 
     def page(self, out: str | Path) -> Path:
         """Write index.html, audit.json, figures and tables into a folder; the path of the page."""
