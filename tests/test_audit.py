@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 import belated as bl
 from belated.audit import delays, log, outstanding
-from belated.audit.page import _action_figure, _outstanding, short
+from belated.audit.drawings import by_action, short
+from belated.audit.page import _outstanding, page
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
-from belated.studies.page import Text
+from belated.studies.page import Drawing, Text
 
 RUNNER = CliRunner()
 
@@ -38,13 +39,14 @@ def played(law, rounds=5000, expiry=None, seed=0):
     return result, frame.sample(fraction=1, shuffle=True, seed=1)
 
 
-def simulated(n=4000, seed=0, by_action=1.0, by_outcome=1.0, never=0.1):
-    """Times in microseconds, three actions; some delays are longer by action or outcome."""
+def simulated(n=4000, seed=0, by_action=1.0, by_outcome=1.0, by_time=1.0, never=0.1):
+    """Times in microseconds, three actions; some delays are longer by action or outcome, or in the later half."""
     rng = np.random.default_rng(seed)
     decided = 1.7e15 + np.cumsum(rng.exponential(30e6, n))
     action, won = rng.integers(0, 3, n), rng.random(n) < 0.4
     delay = rng.lognormal(7, 1, n) * 1e6
     delay *= np.where(action == 2, by_action, 1) * np.where(won, by_outcome, 1)
+    delay *= np.where(np.arange(n) < n // 2, 1, by_time)
     came = (rng.random(n) >= never) & (decided + delay <= decided[-1])
     frame = pl.DataFrame(
         {
@@ -141,9 +143,9 @@ def test_a_thinned_curve_keeps_its_peak():
 
 def test_a_grid_is_as_near_as_it_says(monkeypatch):
     read = log.read(simulated(), "decided_at", "seen_at")
-    exact = delays.measure(read)
+    exact = delays.measure(read, read.first)
     monkeypatch.setattr(delays, "EXACT", 100)
-    grid = delays.measure(read)
+    grid = delays.measure(read, read.first)
     assert exact.grid == 0 and 0 < grid.grid < 0.02 and len(grid.at) < len(exact.at) / 3
     fine, coarse = exact.curve(), grid.curve()
     assert coarse.grid_error < 0.01
@@ -157,15 +159,17 @@ def test_intervals_on_a_grid_contain_the_exact_ones(monkeypatch):
     for seed, never in ((0, 0.0), (1, 0.1), (2, 0.5)):
         read = log.read(simulated(seed=seed, never=never), "decided_at", "seen_at")
         with monkeypatch.context() as patch:
-            fine = delays.measure(read).curve()
+            fine = delays.measure(read, read.first).curve()
             patch.setattr(delays, "EXACT", 100)
-            grid = delays.measure(read)
+            grid = delays.measure(read, read.first)
         coarse = grid.curve()
         assert grid.shortest is not None and (grid.shortest <= grid.at).all()
         assert (grid.shortest[1:] > grid.at[:-1]).all()
         for share in np.arange(0.01, 1, 0.01):
             (low, high), (first, last) = fine.quantile_band(share), coarse.quantile_band(share)
-            assert low is None or (first is not None and first <= low <= first * (1 + 2 * grid.grid) + 2)
+            # what is longer than all is given as the next that there is, which is later on a grid
+            assert first <= low or low > read.longest
+            assert low <= first * (1 + 2 * grid.grid) + 2 or share > 0.8 * (1 - never)  # where the curve is not flat
             assert last is None or (high is not None and high <= last)
 
 
@@ -189,33 +193,119 @@ def test_delays_of_a_play_come_back():
 @pytest.mark.parametrize(
     ("settings_", "words"),
     [
-        ({}, ["no sign", "no sign", "no sign"]),
-        ({"by_action": 1.5}, ["depends", "depends", "no sign"]),
-        ({"by_outcome": 1.5}, ["no sign", "no sign", "depends"]),
+        ({}, ["no sign", "no sign", "no sign", "no sign"]),
+        ({"by_action": 1.5}, ["depends", "depends", "no sign", "no sign"]),
+        ({"by_outcome": 1.5}, ["no sign", "no sign", "depends", "no sign"]),
+        ({"by_time": 1.5}, ["no sign", "no sign", "no sign", "depends"]),
     ],
 )
 def test_dependence_is_found_where_it_is(settings_, words):
     found = bl.audit(simulated(**settings_, seed=5), **AD)
     assert [test.word for test in found.dependence] == words
-    assert [test.on for test in found.dependence] == ["action", "action", "outcome"]
+    assert [test.on for test in found.dependence] == ["action", "action", "outcome", "time"]
     assert all(test.p_corrected >= test.p_value for test in found.dependence)
     doubts = {cost.forecaster: cost.doubts for cost in found.costs}
-    assert bool(doubts["bold(ucb1)"]) == ("depends" in words) and bool(doubts["qpmd(ucb1)"]) == (words[2] == "depends")
+    assert bool(doubts["bold(ucb1)"]) == ("depends" in words[:3]) and bool(doubts["qpmd(ucb1)"]) == (
+        words[2] == "depends"
+    )
 
 
 def test_a_share_that_never_comes_is_no_speed():
     frame = simulated(8000, seed=2, never=0.0)
     lost = (pl.col("ad") == "red") & (pl.int_range(pl.len()) % 2 == 0)
     found = bl.audit(frame.with_columns(seen_at=pl.when(~lost).then(pl.col("seen_at"))), **AD)
-    assert [test.word for test in found.dependence] == ["depends", "no sign", "no sign"]
+    assert [test.word for test in found.dependence] == ["depends", "no sign", "no sign", "no sign"]
     row = found.frame("actions").filter(pl.col("action") == "red")
     assert abs(row["never"].item() - 0.5) < 0.05
 
 
 def test_a_small_dependence_in_a_long_log_is_called_so():
     found = bl.audit(simulated(200_000, seed=3, by_outcome=1.05), **AD)
-    assert [test.word for test in found.dependence] == ["no sign", "no sign", "depends slightly"]
-    assert found.dependence[2].difference > 0 and found.dependence[2].distance < 0.05
+    assert [test.word for test in found.dependence] == ["no sign", "no sign", "depends slightly", "no sign"]
+    test = found.dependence[2]
+    assert test.difference > 0 and 0 < test.distance_low < test.distance < test.distance_high < 0.05
+
+
+def rounds(delay, as_of, **columns):
+    """A log of one decision in each round."""
+    decided = np.arange(len(delay))
+    seen = pl.when(pl.col("o") <= as_of).then(pl.col("o"))
+    frame = pl.DataFrame({"d": decided, "o": decided + delay, **columns}).with_columns(o=seen)
+    named = {"action": "a", "reward": "r"}
+    return bl.audit(
+        frame, decided="d", observed="o", as_of=as_of, **{k: v for k, v in named.items() if v in frame.columns}
+    )
+
+
+def shown(found):
+    """The words and numbers of a page, without drawing it."""
+    blocks = [block for section in page(found).sections for block in section.blocks if not isinstance(block, Drawing)]
+    return "\n".join(map(str, blocks))
+
+
+def test_a_short_log_says_what_it_cannot_tell():
+    """Mean 200, so 99% within 923 rounds; 300 rounds once said 299, surely."""
+    found = rounds(np.random.default_rng(0).geometric(1 / 200, 300), 300)
+    quantile = found.data()["delay"]["quantiles"][-1]
+    assert quantile["delay"] is quantile["high"] is None and 0 < quantile["low"] < 300
+    assert "99% not known, at least" in found.summary() and "'99%', 'not known'" in shown(found)
+
+
+def test_twenty_of_twenty_is_not_half():
+    found = rounds(np.arange(20) % 7, 30)
+    delay = found.data()["delay"]
+    assert delay["never"] == delay["never_low"] == 0 and delay["never_high"] == pytest.approx(0.168, abs=1e-3)
+    assert (
+        "0.0% (0.0% to 16.8%) does not come within 7 rounds, for which 20 decisions were watched (few"
+        in found.summary()
+    )
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_delays_of_one_and_nine_hundred_depend_and_not_slightly(n):
+    action = np.arange(n) % 2
+    found = rounds(np.where(action, 900, 1), 2000, a=action)
+    for test in found.dependence[:2]:
+        assert test.word == "depends" and test.distance == test.distance_high == 1 and test.distance_low > 0.6
+    assert "differs by 100.0% (" in found.summary()
+
+
+def test_many_small_actions_are_no_alarm():
+    """Sixty actions of five decisions: half of such logs once gave an alarm at 1%."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        found = rounds(rng.geometric(0.05, 300), 330, a=rng.permutation(np.repeat(np.arange(60), 5)))
+        assert [test.word for test in found.dependence] == ["no sign"] * 3
+        assert found.dependence[0].groups < 40 and "together" in str(found.dependence[0].sizes)
+
+
+def test_too_few_are_not_compared():
+    found = rounds(np.array([1, 2, 3, 1, 2, 3]), 20, a=[0, 1, 0, 1, 0, 1], r=[0, 1, 0, 1, 1, 0])
+    assert {test.word for test in found.dependence} == {"too few"} and "too few to tell" in found.summary()
+    assert found.data()["dependence"]["tests"][0]["p_corrected"] is None
+
+
+def test_loss_by_outcome_is_said_to_be_unseen():
+    rng = np.random.default_rng(0)
+    won, delay = rng.random(3000) < 0.5, rng.geometric(0.1, 3000)
+    lost = np.where(won & (rng.random(3000) < 0.5), 10**7, delay)  # half of what was won never comes
+    found, whole = rounds(lost, 3100, r=won.astype(int)), rounds(delay, 3100, r=won.astype(int))
+    line = found.advice[0]
+    assert found.dependence[0].word == "no sign" and line.use == "any, if what is lost does not depend on it"
+    for text in (line.why, found.summary(), shown(found)):
+        assert "cannot be seen in a log" in text and "Every theorem applies" not in line.why
+    assert "cannot be seen in a log" not in whole.summary() and whole.advice[0].use == "any"
+
+
+def test_drift_is_shown_everywhere():
+    found = bl.audit(simulated(by_time=2.0), **AD)
+    assert "time: depends (the share that has come" in found.summary() and "early and late in the log alike" in shown(
+        found
+    )
+    (test,) = [test for test in json.loads(found.to_json())["dependence"]["tests"] if test["on"] == "time"]
+    assert test["distance_low"] > 0.05 and [name.split()[0] for name in test["medians"]] == ["before", "from"]
+    (line,) = [line for line in found.advice if "drift?" in line.question]
+    assert line.found == "yes" and line.use == "the later part of the log"
 
 
 # --- what the theorems say ---
@@ -246,7 +336,7 @@ def test_without_actions_two_are_assumed():
         "direct(ucb1)",
         "direct(klucb)",
     ]
-    assert found.costs[2].reason and found.dependence == []
+    assert found.costs[2].reason and [test.on for test in found.dependence] == ["time"]
 
 
 # --- formats ---
@@ -437,8 +527,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_page_and_data(tmp_path):
     found = bl.audit(simulated(), **AD)
-    page = found.page(tmp_path / "out")
-    text = page.read_text()
+    text = found.page(tmp_path / "out").read_text()
     for part in ("What to use", "How long feedback takes", "What an expiry would lose", f"{found.peak:,}", "blue"):
         assert part in text
     assert 'src="http' not in text and "<link" not in text
@@ -477,18 +566,19 @@ def test_one_row_claims_and_draws_nothing(tmp_path):
     found = bl.audit(pl.DataFrame({"d": [1], "o": [1]}), decided="d", observed="o")
     text = found.page(tmp_path).read_text()
     assert found.summary().startswith("1 decision from round 1") and repr(found).startswith("<Audit of 1 decision:")
-    assert "0.0% of the feedback does not come" in text and "1 decision from" in text and "<img" not in text
+    assert "Of the feedback 0.0% (0.0% to 97.5%) does not come within 0 rounds" in text and "(few: take it" in text
+    assert "1 decision from" in text and "<img" not in text and found.dependence == []
     delay = found.data()["delay"]
-    assert delay["never_low"] is delay["never_high"] is delay["quantiles"][2]["low"] is None
+    assert delay["median"] is delay["quantiles"][2]["high"] is None and delay["never_watched"] == 1
 
 
-def test_each_action_has_both_medians(tmp_path):
+def test_each_action_has_both_medians():
     came = [3, 3, 3, 9, None, None, None, None, None, None]
     frame = pl.DataFrame({"d": [0] * 20, "o": [*came, *[5] * 10], "a": ["x"] * 10 + ["y"] * 10})
     found = bl.audit(frame, decided="d", observed="o", action="a", as_of=20)
     medians = [(row["median"], row["median_of_what_came"]) for row in found.data()["actions"]]
     assert medians == [(None, 3), (5, 5)]
-    assert "median of what came" in found.page(tmp_path).read_text()
+    assert "median of what came" in shown(found)
 
 
 def test_long_names_are_cut_in_the_middle():
@@ -503,7 +593,7 @@ def test_long_names_are_cut_in_the_middle():
 def test_a_legend_covers_no_curve_and_long_names_wrap():
     names = {"red": "r" * 70, "green": "g" * 70, "blue": "b" * 70}
     found = bl.audit(simulated(500).with_columns(pl.col("ad").replace(names)), **AD)
-    figure = _action_figure(found, [0, 1, 2])
+    figure = by_action(found, [0, 1, 2])
     figure.draw_without_rendering()
     (legend,), (axes,) = figure.legends, figure.axes
     assert legend.get_window_extent().y1 < axes.get_window_extent().y0

@@ -6,9 +6,9 @@
 
 A log is read out of core (`log.py`). How long feedback takes is estimated with what is still to come in mind
 (`survival.py`, `delays.py`); how much of it was out at once is counted (`outstanding.py`), and how much would be with
-an expiry (`expiry.py`); whether delays depend on actions or outcomes is tested (`dependence.py`). From these follow
-what the theorems say (`cost.py`) and what to use (`advice.py`). All of it is in the `Audit` of `report.py`, and shown
-by `page.py`.
+an expiry (`expiry.py`); whether delays depend on actions or outcomes, or drift, is tested (`compare.py`,
+`dependence.py`). From these follow what the theorems say (`cost.py`) and what to use (`advice.py`). All of it is in the
+`Audit` of `report.py`, and shown by `page.py` and `drawings.py`.
 """
 
 from __future__ import annotations

@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from belated.audit.cost import Case, Cost
-from belated.audit.dependence import Dependence
+from belated.audit.dependence import SMALL, Dependence
 from belated.audit.expiry import Expiry
+from belated.audit.survival import Curve
 from belated.studies.stats import number
 
 #: A share of feedback that never comes which is worth an expiry.
 NEVER = 0.01
 #: Decisions for each action and instance of BOLD below which an instance hardly learns.
 LITTLE = 30
+#: What no log can show, where some feedback does not come.
+UNSEEN = (
+    "Whether what does not come would have had other outcomes than what comes cannot be seen in a log; if so, no "
+    "theorem covers it, and what came is no fair picture."
+)
 
 
 @dataclass(frozen=True)
@@ -30,14 +36,16 @@ def advice(
     case: Case,
     costs: Sequence[Cost],
     dependence: Sequence[Dependence],
-    never: float,
+    curve: Curve,
     tried: Sequence[Expiry],
     shown: Sequence[str],
 ) -> list[Advice]:
     """`shown` are the lengths of the expiries as people read them."""
     return [
-        *_dependence(dependence),
-        _never(never, tried, shown),
+        _outcome(dependence, curve),
+        _action(dependence),
+        _time(dependence),
+        _never(curve, tried, shown),
         _instances(case),
         _stationary(costs),
         Advice(
@@ -56,44 +64,84 @@ def advice(
     ]
 
 
-def _dependence(dependence: Sequence[Dependence]) -> list[Advice]:
-    lines = []
-    for on, meaning, free in (
-        (
-            "outcome",
-            "No theorem covers it: what comes fast looks more common than it is. Wait until most feedback of a "
-            "decision is in before you trust a mean, and keep an expiry long.",
-            "Every theorem allows it.",
-        ),
-        ("action", "BOLD's theorem excludes it; QPM-D and Direct allow it.", "Every theorem allows it."),
-    ):
-        words = [d.word for d in dependence if d.on == on]
-        if not words:
-            found, use, why = (
-                "not tested",
-                "any, if not",
-                f"Name a column of it with at least two different values. {meaning}",
-            )
-        elif "depends" in words:
-            found, use, why = "yes", "qpmd or direct" + (", with care" if on == "outcome" else ""), meaning
-        elif "depends slightly" in words:
-            found, use, why = "yes, slightly", "any", f"Certain, but small. {meaning}"
-        else:
-            found, use, why = "no sign of it", "any", free
-        lines.append(Advice(f"Do delays depend on the {on}?", found, use, why))
-    return lines
+def some_never(curve: Curve) -> bool:
+    """Whether there is feedback that has not come, and a share that matters may never do."""
+    return bool(curve.censored.any()) and curve.never_band[1] >= NEVER
 
 
-def _never(never: float, tried: Sequence[Expiry], shown: Sequence[str]) -> Advice:
-    question = "Does some feedback never come?"
-    found = f"{never:.1%} within the span of the log"
-    if never < NEVER:
-        return Advice(question, found, "no expiry", "Next to nothing stays out for good.")
+def _outcome(dependence: Sequence[Dependence], curve: Curve) -> Advice:
+    more = (
+        "What comes fast looks more common than it is. Wait until most feedback of a decision is in before you trust a "
+        "mean, and keep an expiry long."
+    )
+    found = _found("outcome", dependence, "qpmd or direct, with care", "No theorem covers it.", more)
+    if not some_never(curve):
+        return found
+    use = "any, if what is lost does not depend on it" if found.use == "any" else found.use
+    why = found.why.removeprefix("Every theorem applies.")
+    return Advice(found.question, found.found, use, f"{why} {UNSEEN}".strip())
+
+
+def _action(dependence: Sequence[Dependence]) -> Advice:
+    return _found("action", dependence, "qpmd or direct", "BOLD's theorem excludes it; QPM-D and Direct allow it.")
+
+
+def _found(on: str, dependence: Sequence[Dependence], use: str, meaning: str, more: str = "") -> Advice:
+    """What tests say of one kind of dependence, and what it would mean."""
+    question, made = f"Do delays depend on the {on}?", [d for d in dependence if d.on == on]
+    words = [d.word for d in made]
+    if not made:
+        why = f"Name a column of it with at least two different values. {meaning}"
+        return Advice(question, "not tested", "any, if not", why)
+    if "depends" in words:
+        return Advice(question, "yes", use, f"{meaning} {more}".strip())
+    if "depends slightly" in words:
+        return Advice(question, "yes, slightly", "any", f"Certain, but small. {meaning}")
+    if "no sign" not in words:
+        return Advice(question, "too few to tell", "any, if not", f"If they do: {meaning}")
+    unseen = _unseen(made)
+    why = f"{unseen} If they do: {meaning}" if unseen else "Every theorem applies."
+    return Advice(question, "no sign of it", "any", why)
+
+
+def _unseen(made: Sequence[Dependence]) -> str:
+    """What tests without a sign may have missed; nothing if that is small."""
+    most = max((1.0 if d.distance_high is None else d.distance_high for d in made if d.word == "no sign"), default=1.0)
+    return "" if most < SMALL else f"In so little, shares that differ by up to {most:.0%} by some delay may go unseen."
+
+
+def _time(dependence: Sequence[Dependence]) -> Advice:
+    question, made = "Does the law of the delays drift?", [d for d in dependence if d.on == "time"]
+    meaning = (
+        "The theorems care for G* only, but one curve for the whole log fits neither part of it: audit the later part "
+        "by itself (filter the log), and do not trust an expiry that was chosen from all of it."
+    )
+    word = made[0].word if made else "too few"
+    if word == "depends":
+        return Advice(question, "yes", "the later part of the log", meaning)
+    if word == "too few":
+        return Advice(question, "too few to tell", "all of the log, if not", meaning)
+    enough = "One curve for the whole log describes it well enough."
+    if word == "depends slightly":
+        return Advice(question, "yes, slightly", "all of the log", enough)
+    return Advice(question, "no sign of it", "all of the log", _unseen(made) or enough)
+
+
+def _never(curve: Curve, tried: Sequence[Expiry], shown: Sequence[str]) -> Advice:
+    question, (low, high) = "Does some feedback never come?", curve.never_band
+    found = f"{curve.never:.1%} ({low:.1%} to {high:.1%}) does not, as far as the log can show"
+    if curve.never < NEVER:
+        why = "Next to nothing stays out for good."
+        if high >= NEVER:
+            why = f"Nothing says that much stays out for good, but so few decisions cannot exclude {high:.1%}."
+        return Advice(question, found, "no expiry", why)
     kept = next(((e, text) for e, text in zip(tried, shown, strict=True) if e.lost <= 0.05), None)
     use = "an expiry" if kept is None else f"an expiry of {kept[1]}"
     why = "What never comes stays outstanding: G* grows with every decision, and with it what the theorems allow."
     if kept is not None:
-        why += f" With this one G* is {number(kept[0].peak.high)}, and {kept[0].lost:.1%} of what comes is lost."
+        expiry = kept[0]
+        why += f" With this one G* is {number(expiry.peak.high)}, and {expiry.lost:.1%} "
+        why += f"({expiry.lost_low:.1%} to {expiry.lost_high:.1%}) of what comes is lost."
     return Advice(question, found, use, why)
 
 

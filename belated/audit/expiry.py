@@ -19,15 +19,14 @@ class Expiry:
 
     length: int
     lost: float  #: of the feedback that comes within the log's span
+    lost_low: float  #: its 95% interval
+    lost_high: float
     peak: Peak
 
 
 def expiries(log: Log, curve: Curve) -> list[Expiry]:
     """Lengths that lose from half to next to nothing."""
     comes = 1 - curve.never
-    lengths = sorted({length for share in KEPT if (length := curve.quantile(share * comes)) is not None})
+    lengths = sorted({length for share in KEPT if (length := curve.reached(share * comes)) is not None})
     peaks = outstanding.with_expiry(log, lengths)
-    return [
-        Expiry(length, max(0.0, (curve.at(length) - curve.never) / comes), peak)
-        for length, peak in zip(lengths, peaks, strict=True)
-    ]
+    return [Expiry(length, *curve.later(length), peak) for length, peak in zip(lengths, peaks, strict=True)]

@@ -49,6 +49,7 @@ class Outstanding:
     level: Whole  #: G after all events of a cell
     peak: Peak
     peaks: tuple[Peak, ...]  #: of each action
+    middle: int  #: about half of the decisions were made before this time
 
 
 def measure(log: Log) -> Outstanding:
@@ -70,7 +71,9 @@ def measure(log: Log) -> Outstanding:
                 each.settle(cell, group, step)
     edges = log.first + grid.width * np.arange(1, grid.cells + 1)
     peaks = each.peaks(log.first, grid.width) if log.actions else ()
-    return Outstanding(edges, whole.end[:, 0], whole.peaks(log.first, grid.width)[0], peaks)
+    made = np.cumsum(whole.decisions)
+    middle = int(edges[np.argmin(np.abs(2 * made - made[-1]))])
+    return Outstanding(edges, whole.end[:, 0], whole.peaks(log.first, grid.width)[0], peaks, middle)
 
 
 def with_expiry(log: Log, lengths: Sequence[int]) -> list[Peak]:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from belated.audit.expiry import Expiry
+from belated.audit import drawings
+from belated.audit.advice import UNSEEN, some_never
+from belated.audit.dependence import SMALL, Dependence
 from belated.audit.log import many
-from belated.audit.report import QUANTILES, SPANS, Audit, said, thinned
-from belated.audit.survival import Curve
+from belated.audit.report import QUANTILES, Audit, said, share
 from belated.errors import InvalidArgument
-from belated.studies import figures
 from belated.studies.page import Block, Drawing, Finding, Page, Rows, Section, Text
 from belated.studies.stats import number
 from belated.studies.store import write_whole
 
-#: Actions that are drawn: the ones with the most decisions.
-DRAWN = 6
-#: Characters of a name in a figure, at most.
-LONGEST = 24
 #: Long names of actions break anywhere.
 BREAKS = "overflow-wrap: anywhere"
+#: On narrow screens the cells of a row are below each other, each with its name.
+STACKED = (
+    "@media (max-width: 34rem) { .stacked thead { display: none; } .stacked tr, .stacked td { display: block; } "
+    ".stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } "
+    ".stacked td { border: 0; padding: .1rem 0; } "
+    ".stacked td:not(:first-child)::before { content: attr(data-name) ': '; color: var(--soft); } "
+    ".stacked td:first-child { font-weight: bold; } }"
+)
 
 
 def write(audit: Audit, out: str | Path) -> Path:
@@ -65,13 +66,20 @@ def _advice(audit: Audit) -> Section:
 
 
 def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
-    """A table of sentences, whose cells break into lines."""
+    """A table of sentences, whose cells break into lines, and are below each other on narrow screens."""
     head = "".join(f'<th scope="col" class="words">{escape(name)}</th>' for name in header)
     body = "".join(
-        "<tr>" + "".join(f'<td class="words wide">{escape(value)}</td>' for value in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(
+            f'<td class="words wide" data-name="{escape(name, quote=True)}">{escape(value)}</td>'
+            for name, value in zip(header, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
     )
     return Text(
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
+        f"<style>{STACKED}</style>"
+        f'<div class="scroll stacked" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -81,11 +89,11 @@ def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
 
 def _delays(audit: Audit) -> Section:
     curve = audit.curve
-    sure = "" if curve.never_band is None else f" ({curve.never_band[0]:.1%} to {curve.never_band[1]:.1%})"
-    rows = [
-        [f"{share:.0%}", *(audit.show(x) for x in (curve.quantile(share), *curve.quantile_band(share)))]
-        for share in QUANTILES
-    ]
+    rows = []
+    for wanted in QUANTILES:
+        value, low, high = curve.quantile_with_band(wanted)
+        ends = (audit.show(value), audit.show(low), audit.show(high))
+        rows.append([f"{wanted:.0%}", *(("not known", ends[1], "open") if high is None else ends)])
     counted = "Every delay is counted by itself."
     if audit.delays.grid:
         counted = (
@@ -96,125 +104,30 @@ def _delays(audit: Audit) -> Section:
         Text(
             "Recent decisions may still get their feedback. The curve (Kaplan-Meier) takes each decision into account "
             "for as long as it was watched, so that those count neither as answered nor as lost. This asks that the "
-            "law of the delays did not change while the log was written."
+            "law of the delays did not change while the log was written. Intervals are 95%, each by itself, and hold "
+            "for few decisions too (beta product confidence procedure; without censoring, Clopper and Pearson's)."
         ),
-        Finding(
-            f"{curve.never:.1%}{sure} of the feedback does not come within "
-            f"{audit.show(audit.watched)}, which is as far as the log can show.",
-            "shown",
-            f"{counted} Intervals are 95%, each by itself.",
-        ),
+        Finding(f"Of the feedback {escape(audit.never_said)}.", "shown", counted),
+        *([Text(UNSEEN)] if some_never(curve) else []),
+        *(_finding(audit, test) for test in audit.dependence if test.on == "time"),
     ]
-    if len(_drawn(curve)) > 1:
+    if len(drawings.drawn(curve)) > 1:
         text = "The share of feedback that has come by a delay, with a 95% band."
-        blocks.append(Drawing("delays", _delay_figure(audit), text))
-    if len(audit.log.actions) > 1 and (shown := _most_played(audit)):
-        text = "The same for each action" + (
-            "." if len(audit.log.actions) <= DRAWN else f", of the {DRAWN} most played."
-        )
-        blocks.append(Drawing("delays-by-action", _action_figure(audit, shown), text))
+        blocks.append(Drawing("delays", drawings.delays(audit), text))
+    if len(audit.log.actions) > 1 and (shown := drawings.most_played(audit)):
+        counts = sorted(audit.log.counts[i] for i in shown)
+        few = len(audit.log.actions) <= drawings.DRAWN
+        text = "The same for each action" + ("" if few else f", of the {drawings.DRAWN} most played")
+        text += f": estimates alone, of {counts[0]:,} to {many(counts[-1], 'decision')} each."
+        blocks.append(Drawing("delays-by-action", drawings.by_action(audit, shown), text))
     blocks.append(
-        Rows(("share that has come", "delay", "low", "high"), rows, "Quantiles; - is beyond what the log can show.")
+        Rows(
+            ("share that has come", "delay", "low", "high"),
+            rows,
+            "Quantiles with 95% intervals; where one is open, the log is too short, or holds too little, to tell.",
+        )
     )
     return Section("delays", "How long feedback takes", blocks)
-
-
-def _axis(audit: Audit, longest: int) -> tuple[float, str]:
-    """What delays are divided by to be drawn, and the unit's name."""
-    if audit.log.kind == "rounds":
-        return 1.0, "rounds"
-    name, size = next(((n, s) for n, s in SPANS if longest / 1e6 >= 2 * s), SPANS[-1])
-    return size * 1e6, name
-
-
-def _typical(curve: Curve) -> int:
-    return curve.quantile(0.9 * (1 - curve.never)) or int(curve.delays[-1])
-
-
-def _delay_figure(audit: Audit) -> Any:
-    curve = audit.curve
-    scale, unit = _axis(audit, _typical(curve))
-    places = _drawn(curve)
-    low, high = (1 - side[places] for side in curve.band)
-    figure, axes = _delay_panel("feedback that has come", f"delay ({unit})", "share that has come")
-    x = _x(curve, places, scale)
-    axes.step(x, 1 - curve.survival[places], where="post", color=figures.COLORS[0])
-    axes.fill_between(x, low, high, step="post", alpha=0.2, color=figures.COLORS[0], lw=0)
-    return figure
-
-
-def _delay_panel(title: str, xlabel: str, ylabel: str) -> Any:
-    figure, axes = figures.panel(title, xlabel, ylabel, xscale="log")
-    axes.set_ylim(0, 1.02)
-    return figure, axes
-
-
-def _drawn(curve: Curve, most: int = 400) -> Any:
-    """Places of a curve that are enough to draw it on a logarithmic axis, from where something has come on."""
-    begin = int(np.searchsorted(curve.survival < 0.9995, True))
-    first = max(int(curve.delays[min(begin, curve.end)]), 1)
-    places = np.searchsorted(curve.delays, np.geomspace(first, max(int(curve.delays[curve.end]), first + 1), most))
-    return np.unique(np.append(np.minimum(places, curve.end), min(begin, curve.end)))
-
-
-def _x(curve: Curve, places: Any, scale: float) -> Any:
-    """Where delays are on a logarithmic axis; none at all is drawn as half a unit."""
-    return np.maximum(curve.delays[places], 0.5) / scale
-
-
-def _most_played(audit: Audit) -> list[int]:
-    """The actions with the most decisions, less those that have no curve."""
-    counts = np.asarray(audit.log.counts)
-    most = sorted(np.argsort(-counts, kind="stable")[:DRAWN].tolist())
-    return [i for i in most if len(_drawn(audit.delays.curve(i))) > 1]
-
-
-def short(names: Sequence[str]) -> list[str]:
-    """Names for a figure: long ones keep both ends, or, where these are the same, what is around the difference.
-
-    >>> short(["red", "a_campaign_of_many_words_in_spring"])
-    ['red', 'a_campaign_…ds_in_spring']
-    """
-    found = [_cut(name) for name in names]
-    if len(set(found)) == len(found):
-        return found
-    before, after = (max(0, _common([name[::step] for name in names]) - LONGEST // 4) for step in (1, -1))
-    return [_cut(f"…{name[before : len(name) - after]}…") for name in names]
-
-
-def _common(names: Sequence[str]) -> int:
-    """How many characters all begin with."""
-    first, last = min(names), max(names)
-    return next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-
-
-def _cut(name: str) -> str:
-    half = LONGEST // 2
-    return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
-
-
-def _legend(figure: Any) -> None:
-    """Below the axes, where it covers nothing."""
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-
-
-def _action_figure(audit: Audit, shown: Sequence[int]) -> Any:
-    scale, unit = _axis(audit, _typical(audit.curve))
-    figure, axes = _delay_panel("feedback that has come, by action", f"delay ({unit})", "share that has come")
-    names = short([audit.log.actions[i] for i in shown])
-    for color, i in enumerate(shown):
-        curve = audit.delays.curve(i)
-        places = _drawn(curve)
-        axes.step(
-            _x(curve, places, scale),
-            1 - curve.survival[places],
-            where="post",
-            color=figures.COLORS[color],
-            linestyle=("-", "--", ":", "-.")[color % 4],
-            label=names[color],
-        )
-    _legend(figure)
-    return figure
 
 
 # --- outstanding ---
@@ -236,20 +149,25 @@ def _outstanding(audit: Audit) -> Section:
     ]
     if audit.peak and len(out.edges) > 1:
         text = "Decisions without feedback over time; the dot is the peak."
-        blocks.append(Drawing("outstanding", _outstanding_figure(audit), text))
+        blocks.append(Drawing("outstanding", drawings.outstanding(audit), text))
     if log.actions:
-        header = ["action", "decisions", "feedback", "G*", "median delay", "median of what came", "never"]
+        header = ["action", "decisions", "feedback", "G*", "median delay (95%)", "median of what came", "never (95%)"]
         rows: list[list[Any]] = []
         for i, row in enumerate(audit.data()["actions"]):
             curve = audit.delays.curve(i)
-            medians = map(audit.show, (curve.quantile(0.5), curve.median_of_came))
-            rows.append([row["action"], row["decisions"], row["came"], row["peak"], *medians, f"{row['never']:.1%}"])
+            median = audit.within(curve, 0.5).removeprefix("within ")
+            never = share(curve.never, *curve.never_band)
+            counts = [row[name] for name in ("action", "decisions", "came", "peak")]
+            rows.append([*counts, median, audit.show(curve.median_of_came), never])
             if log.means is not None:
                 rows[-1].append(row["mean_reward"])
         if log.means is not None:
-            header.append("mean reward")
-        folded = len(rows) > 4 * DRAWN
-        caption = "Each action; a median delay of - is not reached, as less than half of its decisions get feedback"
+            header.append("mean reward of what came")
+        folded = len(rows) > 4 * drawings.DRAWN
+        caption = (
+            "Each action, with 95% intervals; a median delay is not known where less than half of its decisions get "
+            "feedback, or too few were made. Medians and means of what came are estimates alone"
+        )
         style = f"td:first-child {{ white-space: normal; min-width: 9rem; {BREAKS}; }}"
         blocks += [
             Text(f'<div class="names"><style>.names {style} .names th {{ white-space: normal; }}</style>'),
@@ -257,26 +175,6 @@ def _outstanding(audit: Audit) -> Section:
             Text("</div>"),
         ]
     return Section("outstanding", "How much was out at once", blocks)
-
-
-def _outstanding_figure(audit: Audit) -> Any:
-    out, log = audit.outstanding, audit.log
-    places = thinned(out.level)
-    if log.kind == "rounds":
-        scale, origin, label = 1.0, 0, "round"
-    else:
-        scale, name = _axis(audit, log.last - log.first)
-        origin, label = log.first, f"{name} since {audit.moment(log.first)}"
-    figure, axes = figures.panel("outstanding feedback", label, "G")
-    x = (out.edges[places] - origin) / scale
-    axes.fill_between(x, 0, out.level[places], alpha=0.2, color=figures.COLORS[0], lw=0)
-    axes.plot(x, out.level[places], color=figures.COLORS[0], lw=1)
-    axes.plot(
-        [(out.peak.at - origin) / scale], [out.peak.low], "o", color=figures.COLORS[1], label=f"G* = {audit.peak:,}"
-    )
-    axes.set_ylim(bottom=0)
-    _legend(figure)
-    return figure
 
 
 # --- theorems ---
@@ -316,20 +214,17 @@ def _dependence(audit: Audit) -> Section:
     blocks: list[Block] = [
         Text(
             "BOLD's theorem wants delays that depend neither on the action nor on the outcome; QPM-D and Direct allow "
-            f"the action. All tests together are at the level {audit.level:.3g} (Holm). A long log makes the smallest "
-            "dependence certain, so look at its size: how far apart the medians are, and by how much the share that "
-            "has come differs between groups, at most."
+            f"the action. The tests of this page, that of drift above among them, share the level {audit.level:.3g} by "
+            "Holm's rule: if nothing depends on anything, one of them says otherwise with at most this probability. "
+            "Groups of which too little is expected are put together. A long log makes the smallest dependence "
+            "certain, so the word follows its size: the largest difference between groups of the share that has come "
+            f"by some delay, whose 95% interval must be below {SMALL:.0%} for it to be called slight."
         )
     ]
-    if not audit.dependence:
+    tests = [test for test in audit.dependence if test.on != "time"]
+    if not tests:
         blocks.append(Text("No test could be made: name the columns of actions and rewards to have them."))
-    for test in audit.dependence:
-        detail = (
-            f"{test.test}: chi-square {number(test.statistic)} with {test.freedom} degrees of freedom, p = "
-            f"{test.p_corrected:.2g} corrected. Medians of what came {_spread(audit, test.medians)}; shares differ by "
-            f"{test.distance:.1%} at most."
-        )
-        blocks.append(Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(detail)}</span>'))
+    blocks += [_finding(audit, test) for test in tests]
     if audit.log.classes:
         blocks.append(
             Text(
@@ -337,19 +232,29 @@ def _dependence(audit: Audit) -> Section:
                 f"They are told apart as: {escape(', '.join(audit.log.classes))}."
             )
         )
+    if some_never(audit.curve):
+        blocks.append(Text(UNSEEN))
     return Section("dependence", "Whether the theorems apply", blocks)
+
+
+def _finding(audit: Audit, test: Dependence) -> Finding:
+    text = audit.test_said(test)
+    if test.statistic is not None:
+        text += f". Chi-square {number(test.statistic)} with {many(test.freedom or 0, 'degree')} of freedom"
+        text += f". Medians of what came {_spread(audit, test)}"
+    return Finding(test.question, test.word, f'<span style="{BREAKS}">{escape(text[0].upper() + text[1:])}.</span>')
 
 
 def _name(action: str) -> str:
     return f'<span style="{BREAKS}">{escape(action)}</span>'
 
 
-def _spread(audit: Audit, medians: dict[str, int | None]) -> str:
-    known = sorted((m, name) for name, m in medians.items() if m is not None)
+def _spread(audit: Audit, test: Dependence) -> str:
+    known = sorted((m, name) for name, m in test.medians.items() if m is not None)
     if not known:
         return "are not known"
-    (low, first), (high, last) = known[0], known[-1]
-    return f"from {audit.show(low)} ({first}) to {audit.show(high)} ({last}), {audit.show(high - low)} apart"
+    low, high = (f"{audit.show(m)} ({name}; {test.sizes[name]:,} came)" for m, name in (known[0], known[-1]))
+    return f"are from {low} to {high}"
 
 
 # --- expiry ---
@@ -359,7 +264,7 @@ def _expiry(audit: Audit) -> Section:
     rows = [
         [
             audit.show(e.length),
-            f"{e.lost:.2%}",
+            share(e.lost, e.lost_low, e.lost_high),
             f"{e.peak.low:,}" if e.peak.exact else f"{e.peak.low:,} to {e.peak.high:,}",
             e.peak.high / audit.peak if audit.peak else None,
         ]
@@ -371,33 +276,15 @@ def _expiry(audit: Audit) -> Section:
             "outcomes, a fair picture of them; what never comes stops being outstanding."
         ),
     ]
-    if len(_drawn(audit.curve)) > 1:
+    if len(drawings.drawn(audit.curve)) > 1:
         text = "Feedback that would be lost, of what comes within the log's span."
-        blocks.append(Drawing("expiry-lost", _expiry_figure(audit), text))
+        blocks.append(Drawing("expiry-lost", drawings.expiry(audit), text))
     left = [e for e in audit.expiries if e.peak.high]
     if len(left) > 1:
         text = "The peak that would be left; the line is the peak without expiry."
-        blocks.append(Drawing("expiry-peak", _peak_figure(audit, left), text))
-    blocks.append(Rows(("expiry", "lost", "G* with it", "of G* without"), rows, "Expiries that were tried."))
+        blocks.append(Drawing("expiry-peak", drawings.peaks(audit, left), text))
+    text = (
+        f"Expiries that were tried; of what comes within {audit.show(audit.watched)}, what is lost, with 95% intervals."
+    )
+    blocks.append(Rows(("expiry", "lost (95%)", "G* with it", "of G* without"), rows, text))
     return Section("expiry", "What an expiry would lose", blocks)
-
-
-def _expiry_figure(audit: Audit) -> Any:
-    curve = audit.curve
-    scale, unit = _axis(audit, _typical(curve))
-    figure, axes = _delay_panel("what an expiry loses", f"expiry ({unit})", "share of feedback lost")
-    places = _drawn(curve)
-    lost = (curve.survival[places] - curve.never) / max(1 - curve.never, 1e-12)
-    axes.step(_x(curve, places, scale), lost, where="post", color=figures.COLORS[1])
-    x, y = [max(e.length, 0.5) / scale for e in audit.expiries], [e.lost for e in audit.expiries]
-    axes.plot(x, y, "o", color=figures.COLORS[1])
-    return figure
-
-
-def _peak_figure(audit: Audit, left: Sequence[Expiry]) -> Any:
-    scale, unit = _axis(audit, _typical(audit.curve))
-    figure, axes = figures.panel("the peak with an expiry", f"expiry ({unit})", "G*", xscale="log", yscale="log")
-    x = [max(e.length, 0.5) / scale for e in left]
-    axes.plot(x, [e.peak.high for e in left], "o-", color=figures.COLORS[0])
-    axes.axhline(audit.peak, color=figures.COLORS[7], linestyle="--", linewidth=1)
-    return figure

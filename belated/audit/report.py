@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from belated import notation, require
 from belated.audit import advice, cost, delays, dependence, expiry, outstanding
 from belated.audit import log as logs
+from belated.audit.dependence import Dependence
 from belated.audit.survival import Curve
 from belated.studies.stats import number
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Shares whose delays are given.
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+#: A length that is not known.
+UNKNOWN = "-"
+#: What rests on fewer decisions is called so.
+THIN = 30
 #: Units of time for people, in seconds.
 SPANS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
 
@@ -45,11 +51,11 @@ def run(
     cost.learner_of(learner, cost.FEWEST)  # a mistake is better told before a long log is read
     with logs.plain_reading(source):
         log = logs.read(source, decided, observed, action, reward, as_of, file_format, unit)
-        waits = delays.measure(log)
         out = outstanding.measure(log)
+        waits = delays.measure(log, out.middle)
         curve = waits.curve()
         tried = expiry.expiries(log, curve)
-    found = dependence.tests(log, waits, level)
+    found = dependence.tests(log, waits, out.middle, level)
     peaks = [peak.low for peak in out.peaks]
     if len(peaks) < cost.FEWEST:
         peaks = [out.peak.low] * cost.FEWEST
@@ -64,20 +70,26 @@ class Audit:
     """What delay costs, from a log.
 
     `to_json()` has these keys. Lengths of time are in `unit`: "seconds" or "rounds"; moments are seconds since 1970 or
-    rounds; shares are from 0 to 1; what is not known is null.
+    rounds; shares are from 0 to 1; what is not known is null. `low` and `high`, by themselves or at the end of a name,
+    are the ends of a 95% interval, each for itself.
 
     - `unit`, `decisions`, `came` (feedback), `first` (decision), `as_of`, `excluded` (rows left out, by reason)
-    - `delay`: `quantiles` (`share`, `delay`, `low`, `high`: a 95% interval), `median`, `never` (share that takes longer
-      than the log can show) with `never_low`, `never_high`, `never_after`, `grid` (relative width of the cells in which
-      delays were counted, and given as the longest of theirs, `low` as the shortest; 0 if exact), `error` (of the curve
-      by that, at most)
+    - `delay`: `quantiles` (`share`, `delay`, `low`, `high`; `high` and `delay` are null where the log does not tell),
+      `median`, `never` (share that takes longer than `never_after`) with `never_low`, `never_high`, `never_watched`
+      (how many decisions were watched for so long), `grid` (relative width of the cells in which delays were counted,
+      and given as the longest of theirs, `low` as the shortest; 0 if exact), `error` (of the curve by that, at most)
     - `outstanding`: `peak`, `peak_at`, `at_end`
     - `actions`: of each `action`, `decisions`, `came`, `peak`, `median` (as that of `delay`: of all its decisions, null
-      if less than half get feedback), `median_of_what_came` (of those that get feedback), `never`, `mean_reward`
-    - `expiry`: of each `length`, `lost` (share of what comes), `peak_low`, `peak_high` (equal where exact)
-    - `dependence`: `level` and `tests`: each `on`, `question`, `test`, `statistic`, `freedom`, `p_value`,
-      `p_corrected`, `word` (depends, depends slightly, no sign), `medians` (of what came, by group),
-      `difference`, `distance`
+      if less than half get feedback, or too few are known) with `median_low`, `median_high`, `median_of_what_came` (of
+      those that get feedback; an estimate alone), `never`, `never_low`, `never_high`, `never_after`, `mean_reward` (of
+      what came; an average alone)
+    - `expiry`: of each `length`, `lost` (share of what comes by `never_after`), `lost_low`, `lost_high`, `peak_low`,
+      `peak_high` (equal where exact)
+    - `dependence`: `level` (of all tests together, by Holm's rule) and `tests`: each `on` (action, outcome, time: early
+      against late), `question`, `test`, `groups` (after small ones were put together), `statistic`, `freedom`,
+      `p_value`, `p_corrected`, `word` (depends, depends slightly, no sign, too few), `sizes` (feedback by group),
+      `medians` (of what came, by group), `difference` (of these), `distance` (the largest difference between groups of
+      the share that has come by some delay up to `until`) with `distance_low`, `distance_high`
     - `cost`: `learner`, `gap`, `actions`, `best` and `theorems`: each `forecaster`, `word` (bound, vacuous, no bound),
       `with_delay`, `without_delay`, `added`, `factor`, `reason`, `doubts`
     - `advice`: each `question`, `found`, `use`, `why`
@@ -89,7 +101,7 @@ class Audit:
     curve: Curve  #: Kaplan-Meier of all delays
     outstanding: outstanding.Outstanding
     expiries: list[expiry.Expiry]
-    dependence: list[dependence.Dependence]
+    dependence: list[Dependence]
     level: float
     case: cost.Case
     costs: list[cost.Cost]
@@ -107,19 +119,18 @@ class Audit:
 
     @property
     def watched(self) -> int:
-        """How long decisions were watched: the span of the log, or as long as enough of them were."""
-        curve = self.curve
-        return int(curve.delays[curve.end]) if curve.end < len(curve.delays) - 1 else self.log.as_of - self.log.first
+        """The longest delay that the log can show: longer than all seen, or one that enough were watched for."""
+        return int(self.curve.delays[self.curve.end])
 
     @property
     def advice(self) -> list[advice.Advice]:
         lengths = [self.show(each.length) for each in self.expiries]
-        return advice.advice(self.case, self.costs, self.dependence, self.curve.never, self.expiries, lengths)
+        return advice.advice(self.case, self.costs, self.dependence, self.curve, self.expiries, lengths)
 
     def show(self, length: int | None) -> str:
         """A length of time as people read it."""
         if length is None:
-            return "-"
+            return UNKNOWN
         if self.log.kind == "rounds":
             return logs.many(length, "round")
         seconds = length / 1e6
@@ -136,7 +147,7 @@ class Audit:
     def data(self) -> dict[str, Any]:
         """Everything as plain data."""
         log, curve, out = self.log, self.curve, self.outstanding
-        never_low, never_high = curve.never_band or (None, None)
+        never_low, never_high = curve.never_band
         return {
             "unit": log.unit,
             "decisions": log.decisions,
@@ -145,12 +156,13 @@ class Audit:
             "as_of": self._length(log.as_of),
             "excluded": log.excluded,
             "delay": {
-                "quantiles": [self._quantile(share) for share in QUANTILES],
+                "quantiles": [self._quantile(share, curve) for share in QUANTILES],
                 "median": self._length(curve.quantile(0.5)),
                 "never": curve.never,
                 "never_low": never_low,
                 "never_high": never_high,
                 "never_after": self._length(self.watched),
+                "never_watched": int(curve.watched[curve.end]),
                 "grid": self.delays.grid,
                 "error": curve.grid_error if self.delays.grid else 0.0,
             },
@@ -159,11 +171,13 @@ class Audit:
                 "peak_at": self._length(out.peak.at),
                 "at_end": log.decisions - log.came,
             },
-            "actions": self._actions(),
+            "actions": self._actions,
             "expiry": [
                 {
                     "length": self._length(e.length),
                     "lost": e.lost,
+                    "lost_low": e.lost_low,
+                    "lost_high": e.lost_high,
                     "peak_low": e.peak.low,
                     "peak_high": e.peak.high,
                 }
@@ -176,6 +190,7 @@ class Audit:
                     | {
                         "medians": {name: self._length(median) for name, median in d.medians.items()},
                         "difference": self._length(d.difference),
+                        "until": self._length(d.until),
                     }
                     for d in self.dependence
                 ],
@@ -196,24 +211,30 @@ class Audit:
         """Whether the theorems were asked with peaks of each action; else G* stands for them."""
         return len(self.log.actions) >= cost.FEWEST
 
-    def _quantile(self, share: float) -> dict[str, float | int | None]:
-        low, high = self.curve.quantile_band(share)
-        values = (self.curve.quantile(share), low, high)
-        return {"share": share} | dict(zip(("delay", "low", "high"), map(self._length, values), strict=True))
+    def _quantile(self, share: float, curve: Curve) -> dict[str, float | int | None]:
+        names, values = ("delay", "low", "high"), curve.quantile_with_band(share)
+        return {"share": share} | dict(zip(names, map(self._length, values), strict=True))
 
+    @cached_property
     def _actions(self) -> list[dict[str, Any]]:
         rows = []
         for i, name in enumerate(self.log.actions):
             curve = self.delays.curve(i)
+            median = self._quantile(0.5, curve)
             rows.append(
                 {
                     "action": name,
                     "decisions": self.log.counts[i],
                     "came": int(self.delays.came[:, i].sum()),
                     "peak": self.outstanding.peaks[i].low,
-                    "median": self._length(curve.quantile(0.5)),
+                    "median": median["delay"],
+                    "median_low": median["low"],
+                    "median_high": median["high"],
                     "median_of_what_came": self._length(curve.median_of_came),
                     "never": curve.never,
+                    "never_low": curve.never_band[0],
+                    "never_high": curve.never_band[1],
+                    "never_after": self._length(int(curve.delays[curve.end])),
                     "mean_reward": None if self.log.means is None else self.log.means[i],
                 }
             )
@@ -262,39 +283,69 @@ class Audit:
             f"{logs.many(log.decisions, 'decision')} from {self.moment(log.first)} to {self.moment(log.last)}; "
             f"feedback came for {log.came:,} ({log.came / log.decisions:.1%}) by {self.moment(log.as_of)}",
             *(f"left out: {logs.many(count, 'row')}, {reason}" for reason, count in log.excluded.items()),
-            "delay: " + ", ".join(f"{q:.0%} within {self.show(curve.quantile(q))}" for q in self._known()),
-            f"never: {curve.never:.1%} do not come within {self.show(self.watched)}, as far as the log can show",
+            "delay: " + ", ".join(f"{q:.0%} {self.within(curve, q)}" for q in QUANTILES[2::2]),
+            f"never: {self.never_said}" + (f". {advice.UNSEEN}" if advice.some_never(curve) else ""),
             f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; "
             f"{log.decisions - log.came:,} at the end",
         ]
         for each in self.expiries[-3:]:
             lines.append(
-                f"expiry of {self.show(each.length)}: loses {each.lost:.1%} of what comes, G* {_range(each.peak)}"
+                f"expiry of {self.show(each.length)}: loses {share(each.lost, each.lost_low, each.lost_high)} of what "
+                f"comes, G* {_range(each.peak)}"
             )
         for test in self.dependence:
-            lines.append(
-                f"{test.on}: {test.word} (p = {test.p_corrected:.2g}, {test.test}; medians differ by "
-                f"{self.show(test.difference)}, shares by {test.distance:.1%} at most)"
-            )
+            lines.append(f"{test.on}: {test.word} ({self.test_said(test)})")
         for each_cost in self.costs:
             lines.append(f"{each_cost.forecaster}: {said(each_cost)}")
         lines += [f"{a.question} {a.found or '(yours to say; if yes)'} -> {a.use}" for a in self.advice]
-        return "\n".join(lines)
+        return "\n".join([*lines, "intervals (a to b) are 95%, each by itself"])
 
-    def _known(self) -> list[float]:
-        return [q for q in (0.5, 0.9, 0.99) if self.curve.quantile(q) is not None] or [
-            q for q in (0.1, 0.01, 0.001) if self.curve.quantile(q) is not None
-        ][:1]
+    def within(self, curve: Curve, wanted: float) -> str:
+        """By when that share of all feedback has come, in words."""
+        delay, low, high = map(self.show, curve.quantile_with_band(wanted))
+        return f"not known, at least {low}" if high == UNKNOWN else f"within {delay} ({low} to {high})"
+
+    @property
+    def never_said(self) -> str:
+        """How much does not come, in words, and on how much that rests."""
+        curve = self.curve
+        count = int(curve.watched[curve.end])
+        return (
+            f"{share(curve.never, *curve.never_band)} does not come within {self.show(self.watched)}, for which "
+            f"{logs.many(count, 'decision')} {'was' if count == 1 else 'were'} watched"
+            + (" (few: take it as a hint)" if count < THIN else "")
+        )
+
+    def test_said(self, test: Dependence) -> str:
+        """What a test says, in words."""
+        if test.p_corrected is None:
+            return f"too little feedback came to compare: {sum(test.sizes.values()):,} in {len(test.sizes):,} groups"
+        told = f"p = {test.p_corrected:.2g} corrected, {test.test}, {logs.many(test.groups, 'group')}"
+        if test.distance_high is None or test.distance is None or test.distance_low is None:
+            return f"by how much cannot be told from so little; {told}"
+        apart = f"the share that has come by some delay up to {self.show(test.until)} differs by "
+        if test.word == "no sign":
+            return f"{apart}at most {test.distance_high:.1%} (95%); {told}"
+        return f"{apart}{share(test.distance, test.distance_low, test.distance_high)} between groups; {told}"
 
     def __repr__(self) -> str:
         made = logs.many(self.log.decisions, "decision")
-        return f"<Audit of {made}: G* = {self.peak:,}, {self.curve.never:.1%} never come>"
+        return f"<Audit of {made}: G* = {self.peak:,}, {self.curve.never:.1%} not within {self.show(self.watched)}>"
 
     def page(self, out: str | Path) -> Path:
         """Write index.html, audit.json, figures and tables into a folder; the path of the page."""
         from belated.audit.page import write
 
         return write(self, out)
+
+
+def share(value: float, low: float, high: float) -> str:
+    """A share with its interval.
+
+    >>> share(0.1, 0.05, 0.2)
+    '10.0% (5.0% to 20.0%)'
+    """
+    return f"{value:.1%} ({low:.1%} to {high:.1%})"
 
 
 def said(found: cost.Cost) -> str:

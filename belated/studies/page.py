@@ -33,6 +33,7 @@ TONES = {
     "bound": "good",
     "doubtful": "doubt",
     "no sign": "good",
+    "too few": "dull",
     "depends slightly": "doubt",
     "depends": "bad",
 }
