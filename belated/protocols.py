@@ -37,7 +37,8 @@ class Decision(NamedTuple):
     """What `predict` gives: play `action`, and hand in its feedback under `ticket`.
 
     `action` is a number from 0, or anything at all if the learner has no fixed number of actions (a label, an amount).
-    `probability` is the probability with which the learner chose the action; NaN if the learner does not know. Under
+    `probability` is the probability with which the learner chose the action; NaN if the learner does not know
+    (`states_probability`). Under
     QPM-D it is that of the base's pending query and not a propensity, because a held action is played with
     probability 1.
     """
@@ -104,6 +105,9 @@ class Learner(ABC):
     tolerates_delay: ClassVar[bool] = True
     #: True when `update` uses the probability of the prediction that it answers.
     weighs: ClassVar[bool] = False
+    #: Whether `predict` knows with which probability it chose, so that 1 / probability counts a choice right on
+    #: average; else it returns 1.0, and people see NaN.
+    states_probability: bool = True
     #: How many numbers `predict` writes into `state.memo` for its feedback: they are kept with the ticket and are back
     #: in `state.memo` when `update` (or `lost`) is called for it, however late.
     memo: int = 0

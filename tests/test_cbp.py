@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -322,13 +323,27 @@ def test_a_sure_width_is_that_of_cbp():
         np.testing.assert_array_equal(one, two)
 
 
-@plain
-def test_more_than_three_undecided_pairs_still_say_a_probability():
-    game = bl.games.full_information(actions=5, law=[0.2] * 5)
-    played = bl.play(
-        bl.Direct(made(bl.RandCBP, game)), game, LAWS[0], rounds=60, record=True, engine="python", seed=1
-    ).probabilities
-    assert ((played > 0) & (played <= 1)).all() and (played < 1).any()
+@pytest.mark.parametrize("who", [bl.RandCBP, partial(bl.RandCBPside, features=1)])
+def test_only_a_probability_of_all_draws_is_stated(who):
+    """That given the draws of all pairs but one would count an action 0.12 to 0.69 times: these may leave it none."""
+    few, many = made(who, bl.games.bartok()), made(who, bl.games.full_information(actions=4))
+    assert len(few.game.pairs) == 3 < len(many.game.pairs) and few.states_probability and not many.states_probability
+    f = bl.BOLD(many, seed=1)
+    context = None if who is bl.RandCBP else [1.0]
+    for _ in range(12):
+        decision = f.predict(context)
+        assert math.isnan(decision.probability) and not f.states_probability
+        f.update(decision.ticket, many.symbols[decision.action][0])
+    checks.predicts_honestly(many, after=(6,), tries=10)
+    assert not bl.PerContext(made(bl.RandCBP, bl.games.full_information(actions=4)), 2).states_probability
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"] if COMPILED else ["python"])
+def test_play_records_no_probability_that_is_not_stated(engine):
+    game = bl.games.full_information(actions=4, law=[0.1, 0.2, 0.3, 0.4])
+    options = {"rounds": 30, "record": True, "engine": engine}
+    assert np.isnan(bl.play(bl.QPMD(made(bl.RandCBP, game)), game, LAWS[1], **options).probabilities).all()
+    assert (bl.play(bl.QPMD(made(bl.RandCBP, APPLES)), GAMES["apples"], LAWS[1], **options).probabilities > 0).all()
 
 
 # --- the table of patterns ---
@@ -373,6 +388,14 @@ def test_signs_that_no_law_has_leave_everything():
 
 
 # --- what is refused, and what data it is ---
+
+
+@pytest.mark.parametrize("who", [bl.CBP, bl.RandCBP, partial(bl.CBPside, features=2), partial(bl.RandCBPside, features=2)])
+def test_nothing_is_claimed_where_the_theorem_does_not_speak(who):
+    below, at, above = (made(who, APPLES, alpha=alpha) for alpha in (0.5, 1, 1.01))
+    assert "none: the theorem needs alpha > 1, here alpha = 0.5" == below.guarantee and "alpha = 1" in at.guarantee
+    assert above.guarantee == type(above).guarantee and "none" not in above.guarantee
+    assert bl.catalog.from_data("learner", bl.catalog.to_data(below)) == below
 
 
 @pytest.mark.parametrize("who", [bl.CBP, bl.RandCBP])

@@ -13,7 +13,7 @@ from belated.kernels.compile import routine
 from belated.kernels.elementary import log
 from belated.kernels.sampling import TINY
 from belated.learners import patterns
-from belated.learners.cbp import decide, observers, unobserved
+from belated.learners.cbp import check_alpha, decide, observers, unobserved
 from belated.learners.for_game import ForGame
 from belated.learners.linear_model import add, learn, migrate, model, square, value
 from belated.protocols import NEEDED
@@ -62,7 +62,7 @@ class CBPside(ForGame):
     def __post_init__(self) -> None:
         super().__post_init__()
         require.integer("features", self.features, low=1)
-        require.real("alpha", self.alpha, above=0)
+        check_alpha(self)
         require.real("ridge", self.ridge, above=0)
 
     @classmethod
