@@ -138,8 +138,10 @@ class Learner(ABC):
     #: Function `migrate(version, old, state)`, which a learner may have or not: fill the fresh `state` with what the
     #: record `old` of an earlier version knew. Both are read and written by name in brackets.
     migrate: ClassVar[Any] = None
-    #: How many numbers of side information a prediction takes.
+    #: How many numbers of side information a prediction takes, and how large they may be, below 0 as above (the squares
+    #: of these are still finite).
     context_size: int = 0
+    context_limit: float = 1e100
     #: If the side information is one of a few values and each has a state of its own: how many; else 0.
     values: int = 0
     #: What `bound` compares with: the best fixed action, the best of the experts that advise, or the best map from

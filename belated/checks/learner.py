@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan
 from typing import Any
 
@@ -75,7 +75,9 @@ def is_a_spec(learner: Learner) -> None:
     raise CheckFailed(f"{type(learner).__name__} can be changed after it was made")
 
 
-def predicts_honestly(learner: Learner, after: Iterable[int] = (0, 40), tries: int = 4000) -> None:
+def predicts_honestly(
+    learner: Learner, after: Iterable[int] = (0, 40), tries: int = 4000, among: Sequence[int] | None = None
+) -> None:
     """Actions in range, probabilities in (0, 1], and 1{a} / p averages to one for every action that is played.
 
     A learner that does not state its probabilities states none, and does not weigh by them.
@@ -89,7 +91,8 @@ def predicts_honestly(learner: Learner, after: Iterable[int] = (0, 40), tries: i
         instance = _instance(learner)
         for number in range(tries):
             instance.become(number, before.state.tobytes())
-            action, probability = instance.predict(context_of(game, learner, rounds))
+            context = context_of(game, learner, rounds)
+            action, probability = instance.predict(context) if among is None else instance.predict_among(context, among)
             demand(0 <= action < learner.actions, f"action {action} is outside 0..{learner.actions - 1}")
             _check_probability(learner, probability)
             weight[:, action] += 1.0 / probability, 1.0 / probability**2
