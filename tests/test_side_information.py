@@ -185,7 +185,9 @@ def test_beyond_the_limit_contexts_are_refused_everywhere(kind):
     most = learner.context_limit
     f = bl.BOLD(learner, seed=1)
     f.predict(np.full(learner.context_size, most))
-    with pytest.raises(InvalidArgument, match=rf"numbers of at most {re.escape(f'{most:g}')} \(scale the features\), got"):
+    with pytest.raises(
+        InvalidArgument, match=rf"numbers of at most {re.escape(f'{most:g}')} \(scale the features\), got"
+    ):
         f.predict(np.full(learner.context_size, -1.01 * most))
     assert f.outstanding == 1
     served = make("ads", [str(i) for i in range(learner.actions)], bl.catalog.to_data(bl.BOLD(learner)))
@@ -198,7 +200,9 @@ def test_a_game_with_contexts_beyond_the_limit_is_not_played(engine):
     contexts = np.ones((5, 2))
     contexts[3, 1] = 1e15
     game = bl.games.RewardTable(np.ones((5, 2)), contexts=contexts)
-    with pytest.raises(InvalidArgument, match=r"gave the context \[1\.0, 1000000000000000\.0\], LinUCB.* 1e\+10 .* in round 4 of"):
+    with pytest.raises(
+        InvalidArgument, match=r"gave the context \[1\.0, 1000000000000000\.0\], LinUCB.* 1e\+10 .* in round 4 of"
+    ):
         bl.play(bl.Direct(LinUCB(2, 2)), game, bl.delays.Constant(1), rounds=5, engine=engine)
     assert bl.play(bl.Direct(bl.UCB1(2)), game, bl.delays.Constant(1), rounds=5, engine=engine).rounds == 5
 

@@ -124,7 +124,16 @@ class Workspace:
         default = (float(setting.default or 0.0), setting.default is not None)
         seed = seed_words(setting.seed)
         maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
-        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range, setting.context_limit, *maps)
+        self._fixed_head = (
+            setting.rounds,
+            setting.expiry,
+            *default,
+            by_action,
+            *seed,
+            *setting.feedback_range,
+            setting.context_limit,
+            *maps,
+        )
         self._game = (
             pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
             pointer(game.regret, pointers.REGRET_SIGNATURE),

@@ -313,7 +313,9 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     divergence = float(_kl(mean, target))
     samples = (math.log(n) + 3 * math.log(math.log(n))) / divergence
     if mean == 0:
-        return min(samples + fixed, float(n))  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
+        return min(
+            samples + fixed, float(n)
+        )  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
     slack, away = _slacks(mean, target)
     with np.errstate(divide="ignore"):
         late = np.exp(-(1 + slack) * away / divergence * math.log(n)) / -np.expm1(-away)
