@@ -693,7 +693,7 @@ def test_export_has_every_decision(ledger, tmp_path):
 
 
 def test_a_probability_that_is_not_stated_is_nowhere(own_file, tmp_path):
-    """RandCBP with six pairs of neighbours: in answers, on record, in the export; old records of it are not believed."""
+    """RandCBP with six pairs: in answers, on record, in the export. Old records of it are not believed."""
     import polars as pl
 
     ledger = opened(own_file, plain=True)

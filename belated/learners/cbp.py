@@ -35,8 +35,8 @@ class CBP(ForGame):
     With W_k = max_ij max|v_ijk| it plays the action of largest W_k^2 / n_k (then the lowest number) among P, the N+_ij
     of N, and those k in the V_ij of N with n_k <= W_k^(2/3) alpha^(1/3) t^(2/3) (ln t)^(1/3).
 
-    A wrong sign is declared with probability 2 t^(-2 alpha) for given n_k (Hoeffding), so t^(1 - 2 alpha) times as often
-    at most over all of them, and the sum over t is finite for alpha > 1 only: with less there is no guarantee.
+    A wrong sign is declared with probability 2 t^(-2 alpha) for given n_k (Hoeffding), and t times that at most over
+    all of them; the sum over t is finite for alpha > 1 only: with less there is no guarantee.
 
     t is the number of its predictions before this one. While some action has no observation it plays such a one, the
     one predicted fewest times, then the lowest number. If no law of the outcome has all declared signs, none counts.

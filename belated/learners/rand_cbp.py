@@ -94,7 +94,7 @@ class RandCBP(RandomWidth, CBP):
 
 @routine
 def gamble(params, draw, lean, spread, top, seen, weight, level):
-    """`decide` with a width for each pair that is drawn from 0 .. top; the action, and its probability where that is stated."""
+    """`decide` with a width for each pair that is drawn from 0 .. top; the action, and its probability if stated."""
     undecided = weigh(params, lean, spread, top)
     for pair in range(len(lean)):
         declared = uniform(draw, pair) < params.chance[pair]

@@ -235,8 +235,9 @@ def ucb1_distribution_free(n: float, actions: int) -> float:
 def delayed_ucb1(n: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
     """Delayed-UCB1: E R_n <= sum_{Delta_i > 0} min(n Delta_i, 8 ln n / Delta_i + (3.5 + E G*_{i,n}) Delta_i).
 
-    At most n max_i Delta_i. Conditions and `peaks`: those of `qpmd`, rewards in [0, 1]. At G* = 0 it is below `ucb1`: its proof sums
-    over one count of samples where Auer et al. sum over two, so 3.5 > 1 + 2 zeta(3) does for 1 + pi^2 / 3.
+    At most n max_i Delta_i. Conditions and `peaks`: those of `qpmd`, rewards in [0, 1]. At G* = 0 it is below `ucb1`:
+    its proof sums over one count of samples where Auer et al. sum over two, so 3.5 > 1 + 2 zeta(3) does for
+    1 + pi^2 / 3.
 
     >>> round(delayed_ucb1(10_000, [0, 0.2], 100), 1)
     389.1
@@ -266,7 +267,8 @@ def klucb(n: int, means: ArrayLike) -> float:
 def delayed_klucb(n: int, means: ArrayLike, peaks: ArrayLike, c: float = 3) -> float:
     """Delayed-KL-UCB, the theorem corrected: E R_n <= sum_{Delta_i > 0} Delta_i times `delayed_klucb_pulls`.
 
-    At most n max_i Delta_i. Conditions: those of `delayed_ucb1`, n >= 3, c = 3, and `peaks` as `delayed_klucb_pulls` says.
+    At most n max_i Delta_i. Conditions: those of `delayed_ucb1`, n >= 3, c = 3, and `peaks` as `delayed_klucb_pulls`
+    says.
 
     >>> round(delayed_klucb(20_000, [0.6, 0.4], 100), 1)
     152.9
