@@ -3,8 +3,9 @@
 Apple tasting and label-efficient prediction, 96 folds of 20,000 rounds, pseudo-regret at the end. A fold has its own
 law of the outcome: near one half ("balanced") or far from it ("imbalanced"). CBP is deterministic and its numbers come
 out to the last digit. RandCBP draws its own numbers, and one draw for each fold, as in the publication, is noise: it
-has 321 for label-efficient prediction, balanced, where the expectation is 390 and such a table is off by 40. Stated
-here is the expectation over what it draws, from many draws of each fold, with its standard error (`error`), and the
+has 321 for label-efficient prediction, balanced, where such a table is off by 42 (a standard deviation) from an
+expectation of 400 +- 7 here and of 385 +- 6 in a second program (standard errors; 40 draws of each fold each). Stated
+is the expectation over what it draws, from many draws of each fold, with its standard error (`error`), and the
 standard deviation of a table of one draw for each fold (`one draw`). `folds` is the deviation between folds.
 """
 
