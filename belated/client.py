@@ -59,7 +59,7 @@ class Decided:
     ticket: str
     action: int
     name: str
-    probability: float
+    probability: float | None  #: None where the learner does not state it
     round: int
     expires_at: float | None = None
 
@@ -83,7 +83,7 @@ class Record:
     ticket: str
     action: int
     name: str
-    probability: float
+    probability: float | None  #: None where the learner does not state it
     round: int
     state: str
     context: list[float] | None

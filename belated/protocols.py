@@ -41,7 +41,8 @@ class Decision(NamedTuple):
     """What `predict` gives: play `action`, and hand in its feedback under `ticket`.
 
     `action` is a number from 0, or anything at all if the learner has no fixed number of actions (a label, an amount).
-    `probability` is the probability with which the learner chose the action; NaN if the learner does not know. Under
+    `probability` is the probability with which the learner chose the action; NaN if the learner does not know
+    (`states_probability`). Under
     QPM-D it is that of the base's pending query and not a propensity, because a held action is played with
     probability 1.
     """
@@ -111,6 +112,9 @@ class Learner(Spelled, ABC):
     tolerates_delay: ClassVar[bool] = True
     #: True when `update` uses the probability of the prediction that it answers.
     weighs: ClassVar[bool] = False
+    #: Whether `predict` knows with which probability it chose, so that 1 / probability counts a choice right on
+    #: average; else it returns 1.0, and people see NaN.
+    states_probability: bool = True
     #: How many numbers `predict` writes into `state.memo` for its feedback: they are kept with the ticket and are back
     #: in `state.memo` when `update` (or `lost`) is called for it, however late.
     memo: int = 0
@@ -141,8 +145,10 @@ class Learner(Spelled, ABC):
     #: Function `migrate(version, old, state)`, which a learner may have or not: fill the fresh `state` with what the
     #: record `old` of an earlier version knew. Both are read and written by name in brackets.
     migrate: ClassVar[Any] = None
-    #: How many numbers of side information a prediction takes.
+    #: How many numbers of side information a prediction takes, and how large they may be, below 0 as above (the squares
+    #: of these are still finite).
     context_size: int = 0
+    context_limit: float = 1e100
     #: If the side information is one of a few values and each has a state of its own: how many; else 0.
     values: int = 0
     #: What `bound` compares with: the best fixed action, the best of the experts that advise, or the best map from

@@ -46,9 +46,20 @@ bases = pytest.mark.parametrize("base", BASES.values(), ids=list(BASES))
         (bounds.global_exp3_constant(2), (4 * 0.7182818 * 0.6931472) ** (1 / 3)),
         (bounds.global_exp3(1000, 3, 2), 4 * 3.0513 * 100 + 36 * 0.7182818 * 1.0986123),
         (bounds.exp3ix(10_000, 10), 1919.41 + 417.78 * 1.69315),
-        (bounds.ucb1(math.e**5, [0, 0.5, 1]), 80 + 40 + 1.5 * (1 + math.pi**2 / 3)),
+        (bounds.ucb1(math.e**7, [0, 0.5, 1]), 112 + 56 + 1.5 * (1 + math.pi**2 / 3)),
+        (bounds.ucb1(math.e**5, [0, 0.5, 1]), 0.5 * math.e**5 + 40 + 1 + math.pi**2 / 3),  # n gap is less than 80
+        (bounds.ucb1(10_000, [0, 0.4, 1e-6]), 184.207 + 1.716 + 0.01),  # and here than 7.4e7
+        (bounds.ucb1(100, [0, 0.5, 0.4, 0.3]), 50.0),  # nobody loses more than n times the largest gap
+        (bounds.ucb1(1, [0, 0.5, 0.4]), 0.5),
         (bounds.ucb1_distribution_free(100, 2), 4 * math.sqrt(400 * math.log(100)) + 2 + 2 * math.pi**2 / 3),
-        (bounds.delayed_ucb1(math.e**5, [0, 0.5], [7, 10]), 80 + 1.75 + 5),
+        (bounds.delayed_ucb1(math.e**7, [0, 0.5], [7, 10]), 112 + 1.75 + 5),
+        (bounds.delayed_ucb1(1000, [0, 0.5, 1], [7, 10**6, 10]), 500 + 8 * math.log(1000) + 13.5),
+        (bounds.delayed_ucb1_iid(1000, [0, 0.5], 1e9), 500),
+        (bounds.qpmd(90, [0, 0.5], 100, n=200), 100),
+        (bounds.qpmd_iid(90, [0, 0.5], 200, 100), 100),
+        (bounds.sdb(90, [0, 0.5], 100, n=200), 100),
+        (bounds.klucb(10_000, [0.5, 0.1, 0.5 - 1e-6]), bounds.klucb(10_000, [0.5, 0.1]) + 0.01),
+        (bounds.delayed_klucb(500, [0.5, 0.49, 0.4], 100), 50),
         (bounds.outstanding(math.ceil(math.e**9), 9), 9 + 18 + 18 + 1),
         (bounds.lai_robbins(math.e**2, [0.5, 0.25]), 0.5 / (0.25 * math.log(0.5) + 0.75 * math.log(1.5))),
     ],
@@ -186,7 +197,20 @@ def test_constant_delay_attains_the_bounded_peak() -> None:
 @patient
 @given(n=st.integers(1, 10**6), gap=st.floats(1e-6, 1))
 def test_distribution_free_covers_every_gap(n: int, gap: float) -> None:
-    assert min(n * gap, bounds.ucb1(n, [0, gap])) <= bounds.ucb1_distribution_free(n, 2)
+    assert bounds.ucb1(n, [0, gap]) <= bounds.ucb1_distribution_free(n, 2)
+
+
+@patient
+@given(
+    a=st.floats(1, 1e6),
+    b=st.floats(1, 1e6),
+    gaps=st.lists(st.one_of(st.just(0.0), st.floats(1e-300, 1)), min_size=1, max_size=4),
+)
+def test_ucb1_is_fit_for_bold(a: float, b: float, gaps: list[float]) -> None:
+    """Concave, nondecreasing, and n times the largest gap at most; with equality at n = 1."""
+    low, middle, high = (bounds.ucb1(n, gaps) for n in (min(a, b), (a + b) / 2, max(a, b)))
+    assert low <= high * (1 + 1e-12) and middle >= (low + high) / 2 * (1 - 1e-12)
+    assert high <= max(a, b) * max(gaps) and bounds.ucb1(1, gaps) == max(gaps)
 
 
 def kl(p: float, q: float) -> float:
@@ -216,13 +240,13 @@ def pulls_again(n: int, mean: float, best: float, peak: float) -> float:
         (20_000, 0.4, 0.6, 0),
         (20_000, 0.4, 0.6, 99),
         (3, 0.1, 0.9, 2),
-        (500, 0.5, 0.55, 9),
-        (99, 0.01, 0.02, 0),
+        (500, 0.5, 0.55, 9),  # n
+        (9999, 0.01, 0.05, 0),
     ],
 )
 def test_klucb_pulls_against_a_second_implementation(n: int, mean: float, best: float, peak: float) -> None:
     pulls = bounds.delayed_klucb_pulls(n, mean, best, peak)
-    assert pulls == pytest.approx(pulls_again(n, mean, best, peak), rel=1e-5)
+    assert pulls == pytest.approx(min(n, pulls_again(n, mean, best, peak)), rel=1e-5)
     assert bounds.delayed_klucb(n, [best, mean], peak) == pytest.approx((best - mean) * pulls)
 
 
@@ -250,7 +274,8 @@ def test_klucb_is_finite_and_grows_with_the_peak(n: int, means: list[float], pea
     still, late = bounds.klucb(n, means), bounds.delayed_klucb(n, means, peak)
     gaps = max(means) - np.array(means)
     assert 0 <= still <= late < math.inf
-    assert late >= still + peak * gaps[gaps > 2e-9].sum() * (1 - 1e-9) - 1e-9
+    whole = sum(gap * min(n, still / gap + peak) for gap in gaps if gap > 2e-9) if len(means) == 2 else still
+    assert min(whole, n * gaps.max()) * (1 - 1e-9) - 1e-9 <= late <= n * gaps.max()
     if gaps.max() > 2e-9:
         assert late > 0
 

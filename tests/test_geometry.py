@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import belated as bl
 from belated.errors import InvalidArgument
 from belated.geometry import check_game, structure
 from belated.geometry.cells import TOLERANCE, slack
@@ -85,7 +86,8 @@ def check_differences(game, base):
     weights = game.difference_observer(base)
     for a in range(game.actions):
         if np.isnan(weights[a]).any():
-            assert game.kinds[a] == "dominated" or game.kinds[base] == "dominated"
+            between = {k for these in game.plus.values() for k in these}
+            assert any(game.kinds[k] in ("dominated", "degenerate") and k not in between for k in (a, base))
             continue
         for x in range(game.outcomes):
             told = sum(weights[a, c, game.codes[c, x]] for c in range(game.actions))
@@ -155,6 +157,22 @@ def test_difference_observers_minimise_their_largest_entry():
     blind = structure([[1, 0, 0], [0, 1, 1], [2, 2, 3]], [list("abb"), list("abb"), list("---")])
     assert blind.klass == "easy" and np.isnan(blind.difference_observer(0)[2]).any()
     assert not np.isnan(blind.difference_observer(0)[:2]).any()
+
+
+def test_a_degenerate_action_may_be_past_comparing():
+    """Action 2 is as good as 0 where the last outcome never comes, of which no symbol tells; 3 lies between 0 and 1."""
+    loss = [[1, 0, 0], [0, 1, 1], [1, 0, 1], [0.5, 0.5, 0.5], [1, 1e-10, 0]]
+    game = structure(loss, [list("abb"), list("abb"), list("---"), list("---"), list("---")])
+    assert game.kinds == ("pareto", "pareto", "degenerate", "degenerate", "duplicate") and game.klass == "easy"
+    for base in (0, 1, 3, 4):
+        weights = game.difference_observer(base)
+        assert np.isnan(weights).any(axis=(1, 2)).tolist() == [False, False, True, False, False]
+        check_differences(game, base)
+    assert not game.difference_observer(0)[4].any() and not game.difference_observer(4)[0].any()
+    alone = game.difference_observer(2)
+    assert np.isnan(alone).any(axis=(1, 2)).tolist() == [True, True, False, True, True]
+    learner = bl.GlobalExp3(loss, [list("abb"), list("abb"), list("---"), list("---"), list("---")])
+    assert learner.params()["compared"] == [1, 1, 0, 1, 1]
 
 
 def test_alive_by_hand():

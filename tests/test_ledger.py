@@ -692,6 +692,28 @@ def test_export_has_every_decision(ledger, tmp_path):
         export(ledger.store, "nothing", tmp_path / "n.parquet")
 
 
+def test_a_probability_that_is_not_stated_is_nowhere(own_file, tmp_path):
+    """RandCBP with six pairs: in answers, on record, in the export. Old records of it are not believed."""
+    import polars as pl
+
+    ledger = opened(own_file, plain=True)
+    game = bl.games.full_information(actions=4)
+    data = bl.catalog.to_data(bl.Direct(bl.RandCBP(game.loss, game.symbols)))
+    experiment = create(ledger, data, actions="abcd")
+    assert not experiment.propensity and create(ledger, name="drawn").propensity
+    (first,), (again,) = (ledger.serve([Decide(experiment, [None], key="k")])[0] for _ in range(2))
+    assert first.probability is None and first == again
+    assert ledger.decision(experiment, ticket_of(first.ticket))["probability"] is None
+    assert feed(ledger, experiment, first, game.symbols[0][0]) == "applied"
+    ledger.store._writer.run("UPDATE decisions SET probability = 0.4")
+    ledger.store._writer.run("UPDATE events SET probability = 0.4 WHERE kind = 'decide'")
+    assert checked(ledger)[experiment.name] == "identical"
+    export(ledger.store, experiment.name, tmp_path / "log.parquet")
+    frame = pl.read_parquet(tmp_path / "log.parquet")
+    assert frame["probability"].null_count() == len(frame) == 1 and not frame["propensity"].any()
+    ledger.store.close()
+
+
 def test_a_backup_is_a_database(own_file, tmp_path):
     ledger = opened(own_file)
     experiment = create(ledger)

@@ -1,6 +1,9 @@
 """Learners that take a context, against NumPy and under delay; games that give one, their kernels called directly."""
 
+import math
 import random
+import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ from belated.kernels import states
 from belated.kernels.compile import COMPILED, kernel
 from belated.kernels.random import event_draw, key_of, learner_draw, outcome_draw, uniform
 from belated.kernels.sampling import normals
-from belated.learners import CBPside, Exp4, LinearThompson, LinUCB, RandCBPside
+from belated.learners import CBPside, Exp4, LinearThompson, LinUCB, RandCBPside, linear_model
+from belated.ledger.experiment import make
 
 LEARNERS = [LinUCB, LinearThompson, Exp4]
 FORECASTERS = [bl.Direct, bl.BOLD]
@@ -125,11 +129,15 @@ def test_linucb_keeps_its_inverse_over_many_rounds():
     np.testing.assert_allclose(pool["theta"][0, 0], np.linalg.solve(a, contexts.T @ rewards[:, 0]), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kind", [LinUCB, LinearThompson, CBPside, RandCBPside])
-@pytest.mark.parametrize("size", [1e9, 1e18, 1e100])
-def test_contexts_of_any_size_do_no_harm(kind, size):
+LINEAR = pytest.mark.parametrize("kind", [LinUCB, LinearThompson, CBPside, RandCBPside])
+
+
+@LINEAR
+@pytest.mark.parametrize("share", [1e-4, 1.0])
+def test_contexts_of_all_sizes_up_to_the_limit_do_no_harm(kind, share):
     """Kept by itself, an inverse loses its sign by rounding, and soon there are no numbers any more."""
     learner = kind.example()
+    size = share * learner.context_limit
     f, rng, late = bl.Direct(learner, seed=1), np.random.default_rng(1), []
     for _ in range(100):
         scale = size ** rng.choice([0.0, 0.5, 1.0], learner.context_size)
@@ -139,8 +147,64 @@ def test_contexts_of_any_size_do_no_harm(kind, size):
             known = learner.symbols[first.action][0] if learner.feedback == "symbol" else rng.random()
             f.update(first.ticket, known)
     assert np.isfinite(f._instances[0].state["theta"]).all() and np.isfinite(f._instances[0].state["root"]).all()
-    with pytest.raises(InvalidArgument, match=r"finite numbers of at most 1e\+100, got"):
-        f.predict(np.full(learner.context_size, 1e101))
+
+
+def exactly(contexts, x, ridge):
+    """x^T A^-1 x in fractions."""
+    d, x = len(x), [Fraction(v) for v in x.tolist()]
+    rows = [[Fraction(v) for v in row] for row in contexts.tolist()]
+    a = [[sum((r[i] * r[j] for r in rows), Fraction(ridge if i == j else 0)) for j in range(d)] for i in range(d)]
+    left = [[*row, value] for row, value in zip(a, x, strict=True)]
+    for i in range(d):
+        for k in range(i + 1, d):
+            part = left[k][i] / left[i][i]
+            left[k] = [two - part * one for one, two in zip(left[i], left[k], strict=True)]
+    total = Fraction(0)
+    for i in range(d):  # the pivots are those of L D L^T, so x^T A^-1 x = sum (L^-1 x)_i^2 / D_i
+        total += left[i][d] ** 2 / left[i][i]
+    return float(total)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 1e-6])
+def test_up_to_the_limit_the_deviation_is_right(ridge):
+    rng, limit = np.random.default_rng(3), LinUCB(1, 3, ridge=ridge).context_limit
+    assert limit == 1e10 * math.sqrt(ridge)
+    for share in (1e-10, 1e-5, 1.0):
+        seen = share * limit * rng.normal(size=(6, 3)).clip(-1, 1)
+        for count in (1, 2, 6):
+            root, gain = np.eye(3) / math.sqrt(ridge), np.zeros(6)
+            for x in seen[:count]:
+                linear_model.add(root, x, gain)
+            for x in (seen[0], seen[-1], rng.random(3)):
+                assert linear_model.square(root, x) == pytest.approx(exactly(seen[:count], x, ridge), rel=1e-4)
+
+
+@LINEAR
+def test_beyond_the_limit_contexts_are_refused_everywhere(kind):
+    learner = kind.example()
+    most = learner.context_limit
+    f = bl.BOLD(learner, seed=1)
+    f.predict(np.full(learner.context_size, most))
+    with pytest.raises(
+        InvalidArgument, match=rf"numbers of at most {re.escape(f'{most:g}')} \(scale the features\), got"
+    ):
+        f.predict(np.full(learner.context_size, -1.01 * most))
+    assert f.outstanding == 1
+    served = make("ads", [str(i) for i in range(learner.actions)], bl.catalog.to_data(bl.BOLD(learner)))
+    with pytest.raises(InvalidArgument, match="scale the features"):
+        served.context([1.01 * most] * learner.context_size)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"] if COMPILED else ["python"])
+def test_a_game_with_contexts_beyond_the_limit_is_not_played(engine):
+    contexts = np.ones((5, 2))
+    contexts[3, 1] = 1e15
+    game = bl.games.RewardTable(np.ones((5, 2)), contexts=contexts)
+    with pytest.raises(
+        InvalidArgument, match=r"gave the context \[1\.0, 1000000000000000\.0\], LinUCB.* 1e\+10 .* in round 4 of"
+    ):
+        bl.play(bl.Direct(LinUCB(2, 2)), game, bl.delays.Constant(1), rounds=5, engine=engine)
+    assert bl.play(bl.Direct(bl.UCB1(2)), game, bl.delays.Constant(1), rounds=5, engine=engine).rounds == 5
 
 
 def test_an_update_uses_the_context_of_its_own_round():

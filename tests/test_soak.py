@@ -9,6 +9,7 @@ import pytest
 
 import belated as bl
 from belated.checks.contract import allowed, arena
+from belated.checks.learner import predicts_honestly
 from tests.test_oracle import PAIRS, check, random_case
 
 pytestmark = pytest.mark.soak
@@ -35,6 +36,23 @@ def test_compiled_is_python_over_ten_thousand_rounds(name):
             )
             assert (one.actions == two.actions).all()
             assert (one.regret == two.regret).all()
+
+
+BARTOK = bl.games.bartok()
+STATING = [make.example() for make in bl.catalog.LEARNERS.values()] + [
+    bl.RandCBP(BARTOK.loss, BARTOK.symbols),
+    bl.RandCBPside(BARTOK.loss, BARTOK.symbols, features=2, ridge=0.01),
+    bl.PerContext(bl.ThompsonBernoulli(3), 2),
+]
+
+
+@pytest.mark.parametrize("learner", STATING, ids=lambda learner: type(learner).__name__)
+def test_one_may_divide_by_every_probability_that_is_stated(learner):
+    """1{A = a} / p averages to one, early and late, among all actions and among some."""
+    assert learner.states_probability
+    predicts_honestly(learner, after=(0, 10, 40, 150), tries=20_000)
+    if learner.predict_among is not None:
+        predicts_honestly(learner, after=(10, 150), tries=20_000, among=(0, learner.actions - 1))
 
 
 def test_memory_stays_flat_over_a_billion_rounds():

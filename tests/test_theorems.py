@@ -9,6 +9,7 @@ import pytest
 
 import belated as bl
 from belated.errors import InvalidArgument
+from belated.theory.case import Case
 
 BERNOULLI = bl.games.Bernoulli([0.3, 0.5, 0.7])
 DELAYS = [bl.delays.Constant(20), bl.delays.Geometric(mean=20), bl.delays.Pareto(mean=20, alpha=1.5)]
@@ -159,6 +160,31 @@ def test_a_bound_at_the_trivial_level_is_vacuous():
     r = bl.play(bl.BOLD(bl.Exp3(3)), BERNOULLI, bl.delays.Constant(150), rounds=200)
     assert r.bound == 200 and r.verdict == "vacuous"
     assert "vacuous" in repr(r)
+
+
+def theorem_of(rule, means=(0.5, 0.4), n=10_000, peak=(10.0, 30.0, 20.0), peaks=((3.0, 4.0), (3.0, 6.0), (3.0, 5.0))):
+    return rule.theorem(Case(rule.learner, n, np.array(peak), np.array(peaks), np.array(means)))
+
+
+def test_the_error_of_a_bound_is_that_of_the_peaks_it_uses():
+    """KL-UCB's uses G*, UCB1's that of each action."""
+    error = 10 / np.sqrt(3)
+    kl = theorem_of(bl.DelayedKLUCB(2))
+    low, high = (bl.bounds.delayed_klucb(10_000, [0.5, 0.4], 20 + by) for by in (-error, error))
+    assert kl.error(10_000) == pytest.approx((high - low) / 2) and kl.error(10_000) >= 0.1 * error
+    assert theorem_of(bl.DelayedKLUCB(2), peaks=((3.0, 9.0),) * 3).error(10_000) == kl.error(10_000)
+    assert theorem_of(bl.DelayedUCB1(2)).error(10_000) == pytest.approx(0.1 * error / 10)
+    assert theorem_of(bl.DelayedUCB1(2), peaks=((3.0, 9.0),) * 3).error(10_000) == 0
+
+
+def test_a_bound_that_the_gaps_do_not_allow_to_break_is_vacuous():
+    for rule in (bl.DelayedUCB1(2), bl.DelayedKLUCB(2), bl.QPMD(bl.UCB1(2)), bl.SDB(bl.UCB1(2)), bl.BOLD(bl.UCB1(2))):
+        small, large = (theorem_of(rule, n=n) for n in (1000, 10**6))
+        assert small.bound(1000) == small.trivial(1000) == pytest.approx(100) and small.vacuous(1000)
+        assert large.bound(10**6) < large.trivial(10**6) and not large.vacuous(10**6)
+    free = theorem_of(bl.BOLD(bl.Exp3(2)), n=100)
+    assert free.trivial(100) == 100, "whatever the means, which may be estimates"
+    assert theorem_of(bl.DelayedUCB1(2), means=(0.5, 0.5)).bound(100) == 0
 
 
 def test_a_broken_learner_turns_the_verdict(monkeypatch):

@@ -14,7 +14,6 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Floats, Learner
-from belated.theory import bounds
 from belated.theory import case as theory
 
 #: A bound that says something; one that everybody has; none.
@@ -118,7 +117,7 @@ def _cost(case: Case, rule: Forecaster, on_action: bool, on_outcome: bool) -> Co
     if isinstance(late, str) or isinstance(prompt, str):
         return Cost(name, "no bound", None, None, None, None, str(late), tuple(doubts))
     whole, alone = late.bound(case.n), prompt.bound(case.n)
-    if bounds.is_vacuous(whole, case.n):
+    if late.vacuous(case.n):
         return Cost(name, "vacuous", whole, alone, None, None, None, tuple(doubts))
     factor = whole / alone if alone else None
     return Cost(name, "bound", whole, alone, whole - alone, factor, None, tuple(doubts))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -76,21 +77,29 @@ def is_a_spec(learner: Learner) -> None:
     raise CheckFailed(f"{type(learner).__name__} can be changed after it was made")
 
 
-def predicts_honestly(learner: Learner) -> None:
-    """Actions in range, probabilities in (0, 1], and 1{a} / p averages to one for every action that is played."""
+def predicts_honestly(
+    learner: Learner, after: Iterable[int] = (0, 40), tries: int = 4000, among: Sequence[int] | None = None
+) -> None:
+    """Actions in range, probabilities in (0, 1], and 1{a} / p averages to one for every action that is played.
+
+    A learner that does not state its probabilities states none, and does not weigh by them.
+    """
+    demand(learner.states_probability or not learner.weighs, "it weighs by a probability that it does not state")
     game = arena(learner, ROUNDS)
-    for rounds in (0, 40):
+    for rounds in after:
         before = _instance(learner)
         _drive(before, learner, game, range(rounds))
         weight = np.zeros((2, learner.actions))
-        tries = 4000
+        instance = _instance(learner)
         for number in range(tries):
-            instance = _instance(learner, number)
-            instance.state[:] = before.state
-            action, probability = instance.predict(context_of(game, learner, rounds))
+            instance.become(number, before.state.tobytes())
+            context = context_of(game, learner, rounds)
+            action, probability = instance.predict(context) if among is None else instance.predict_among(context, among)
             demand(0 <= action < learner.actions, f"action {action} is outside 0..{learner.actions - 1}")
-            demand(0.0 < probability <= 1.0 + 1e-9, f"probability {probability} is outside (0, 1]")
+            _check_probability(learner, probability)
             weight[:, action] += 1.0 / probability, 1.0 / probability**2
+        if not learner.states_probability:
+            continue
         mean = weight[0] / tries
         error = np.sqrt(np.maximum(weight[1] / tries - mean**2, 0.0) / tries)
         off = (weight[0] > 0) & (np.abs(mean - 1.0) > 6.0 * error + 0.02)
@@ -99,6 +108,11 @@ def predicts_honestly(learner: Learner) -> None:
             f"after {rounds} rounds the stated probabilities do not fit the choices: "
             f"1{{a}} / p averages to {mean.round(3).tolist()}, not 1",
         )
+
+
+def _check_probability(learner: Learner, probability: float, when: str = "") -> None:
+    fits = 0.0 < probability <= 1.0 + 1e-9 if learner.states_probability else isnan(probability)
+    demand(fits, f"{when}probability {probability} is outside (0, 1]")
 
 
 def keeps_all_in_its_state(learner: Learner) -> None:
@@ -120,10 +134,8 @@ def accepts_skipped_rounds(learner: Learner) -> None:
     for t in range(ROUNDS):
         _drive(instance, learner, game, [t] if t % 3 else [])
         action, probability = instance.predict(context_of(game, learner, t))
-        demand(
-            0 <= action < learner.actions and 0.0 < probability <= 1.0 + 1e-9,
-            f"after a skipped round it predicts action {action} with probability {probability}",
-        )
+        demand(0 <= action < learner.actions, f"after a skipped round it predicts action {action}")
+        _check_probability(learner, probability, "after a skipped round: ")
 
 
 def answers_to_any_number(learner: Learner) -> None:

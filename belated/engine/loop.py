@@ -30,6 +30,7 @@ from belated.protocols import NEEDED, NEVER
 
 #: Why the loop returned.
 BUDGET, DONE, MAILBOX_FULL, POOL_FULL, BAD_PREDICTION, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, SUPPLY, BAD_POINT = range(10)
+BAD_CONTEXT = 10
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
 
@@ -202,6 +203,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
         seed_high,
         smallest,
         largest,
+        limit,
         given,
         taken,
         desk_array,
@@ -283,6 +285,12 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     desk.announced = t + 1
                     if informs:
                         call_observe(observe, game_params, memory, k0, k1, t + 1, context)
+                        sound = True
+                        for i in range(len(context)):
+                            sound &= abs(context[i]) <= limit  # no branches: several at a time
+                        if not sound:
+                            reason = BAD_CONTEXT
+                            break
                     if announces:
                         replaced = call_event(event, game_params, memory, k0, k1, t + 1)
                         if replaced >= count:

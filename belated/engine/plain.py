@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from belated.engine.workspace import Setting, Tables, limits
+from belated.engine.workspace import Setting, Tables, bad_context, limits
 from belated.errors import InvalidArgument, InvalidFeedback
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
@@ -40,6 +41,8 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         where = f"in round {t} of replication {replication}"
         np.maximum(peaks, pulls - observed - cancelled - dropped, out=peaks)
         context = _seen(setting, observe, params, memory, (k0, k1), t)
+        if setting.context_limit < math.inf and not (np.abs(context) <= setting.context_limit).all():
+            raise bad_context(setting, context, where)
         if event is not None:
             replaced = int(event(params, memory, k0, k1, t))
             if replaced >= game.actions:

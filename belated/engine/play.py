@@ -20,7 +20,7 @@ from belated.forecasters import Forecaster
 from belated.kernels.asked import bad_law
 from belated.kernels.blame import blamed
 from belated.kernels.stated import check_stated
-from belated.protocols import NEVER, Delays, Game, Learner
+from belated.protocols import NEVER, Delays, Floats, Game, Learner
 from belated.theory.covering import covering
 
 #: Checkpoints of a run, spread evenly on a log scale.
@@ -131,8 +131,13 @@ def gather(setting: Setting, tables: Tables, seconds: float, certificate: Certif
         seconds=seconds,
         actions=actions if setting.record else None,
         delays=tables.delays if setting.record else None,
-        probabilities=tables.probabilities if setting.record else None,
+        probabilities=_stated(setting, tables.probabilities) if setting.record else None,
     )
+
+
+def _stated(setting: Setting, probabilities: Floats) -> Floats:
+    """The probabilities of decisions; NaN where the learner does not state any."""
+    return probabilities if setting.forecaster.states_probability else np.full_like(probabilities, np.nan)
 
 
 #: Counts with one number a replication.

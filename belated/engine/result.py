@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from belated.engine.certificate import Certificate
 from belated.engine.workspace import Setting
 from belated.protocols import Floats
-from belated.theory.bounds import is_vacuous
 from belated.theory.theorems import Theorem, error_of
 from belated.theory.verdicts import LEVEL, Verdict, judge
 
@@ -91,7 +90,7 @@ class Result:
         if self.bound is None or isinstance(self.theorem, str):
             return judge(self.mean_regret, self.standard_error, self.replications, None, level=level, family=family)
         error = self.standard_error + self.theorem.error(self.rounds)
-        trivial = self.bound if is_vacuous(self.bound, self.rounds, self.setting.game.scale) else math.inf
+        trivial = self.bound if self.theorem.vacuous(self.rounds) else math.inf
         return judge(
             self.mean_regret, error, self.replications, self.bound, trivial=trivial, level=level, family=family
         )

@@ -95,6 +95,12 @@ class Setting:
         most = float(np.finfo(np.float64).max)
         return max(float(self.game.smallest), -most), min(float(self.game.largest), most)
 
+    @property
+    def context_limit(self) -> float:
+        """How large numbers of the side information may be; infinite if the learner does not say, or does not look."""
+        learner = self.forecaster.learner
+        return float(learner.context_limit) if isinstance(learner, Learner) and learner.context_size else math.inf
+
 
 class Workspace:
     """All that the loop works on, grown when it asks."""
@@ -120,7 +126,16 @@ class Workspace:
         default = (float(setting.default or 0.0), setting.default is not None)
         seed = seed_words(setting.seed)
         maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
-        self._fixed_head = (setting.rounds, setting.expiry, *default, by_action, *seed, *setting.feedback_range, *maps)
+        self._fixed_head = (
+            setting.rounds,
+            setting.expiry,
+            *default,
+            by_action,
+            *seed,
+            *setting.feedback_range,
+            setting.context_limit,
+            *maps,
+        )
         self._game = (
             pointer(game.outcome, pointers.OUTCOME_SIGNATURE),
             pointer(game.regret, pointers.REGRET_SIGNATURE),
@@ -220,6 +235,8 @@ class Workspace:
         if reason == loop.BAD_FEEDBACK:
             given = self._buffers[1][: setting.game.feedback_size].tolist()
             raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits(setting)}, {given}, {where}")
+        if reason == loop.BAD_CONTEXT:
+            raise bad_context(setting, self._buffers[2], where)
         if reason == loop.BAD_POINT:
             point = self._buffers[1][: setting.game.point_size].tolist()
             learner = setting.forecaster.learner
@@ -248,6 +265,15 @@ def check_ring(marks: Any, rule: Forecaster) -> None:
     raise BadKernel(
         f"{rule!r}: its kernels write outside `marks`, which has {len(marks)} numbers: marks(instances) says how many "
         "they need"
+    )
+
+
+def bad_context(setting: Setting, context: Any, where: str) -> InvalidArgument:
+    """Side information that the learner cannot take."""
+    most = f"{setting.context_limit:g}"
+    return InvalidArgument(
+        f"{setting.game!r} gave the context {context.tolist()}, {setting.forecaster.learner!r} takes finite numbers of "
+        f"at most {most} (scale the features), {where}"
     )
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
     from belated.theory.theorems import Theorem
 
-#: Numbers of a context are not larger: their squares are still finite.
-LARGEST = 1e100
 #: What checks a parameter of a forecaster, by the word that it is annotated with.
 SIMPLE: dict[str, Callable[[str, Any], Any]] = {
     "int": require.integer,
@@ -395,10 +393,10 @@ class Forecaster(Spelled, ABC):
             vector = np.zeros(0)
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
-        if vector.shape != (size,) or not (np.abs(vector) <= LARGEST).all():
+        if vector.shape != (size,) or not (np.abs(vector) <= self._spec.context_limit).all():
             wanted = "one finite number" if size == 1 else f"{size} finite numbers"
             if np.isfinite(vector).all() and vector.shape == (size,):
-                wanted += f" of at most {LARGEST:g}"
+                wanted += f" of at most {self._spec.context_limit:g} (scale the features)"
             raise InvalidArgument(f"context must be {wanted}, got {shown(context)}")
         self._spec.check_context(vector)
         return vector

@@ -106,8 +106,9 @@ class Direct(Forecaster):
             if known is not None:
                 return f"the delays depend on the action, which the bound of {name} under delay excludes"
             return "Direct has a bound for i.i.d. rewards only"
-        peak = None if case.by_action else float(case.peak.mean())
-        said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), peak)
+        peak = None if case.by_action else case.peak
+        mean = None if peak is None else float(peak.mean())
+        said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), mean)
         if isinstance(said, str):
             return said
         return DirectTheorem(learner, case.means, case.peaks, peak, scale=case.scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -232,6 +233,7 @@ class Instance:
         self.learner = learner
         self.actions = learner.actions
         self.tolerates_delay = learner.tolerates_delay
+        self.states_probability = learner.states_probability
         self._points = learner.point_size
         self._blank: states.Records = states.blank(learner) if like is None else like._blank
         self._params: states.Records = states.params(learner) if like is None else like._params
@@ -326,7 +328,7 @@ class Instance:
             raise BadPrediction(f"{self.learner!r} chose the point {point}, which is not finite")
         if type(action) is float:  # a kernel that forgot int(...)
             raise bad_answer(self.learner, (action, probability)) or BadPrediction(f"action {action}")
-        return int(action), float(probability)
+        return int(action), float(probability) if self.states_probability else math.nan
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
         self.answer(self.predictions, context, action, probability, feedback)

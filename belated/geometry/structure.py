@@ -132,8 +132,11 @@ class Structure:
     def difference_observer(self, base: int) -> Floats | None:
         """w[a, c, s] with sum_c w[a, c, codes[c, x]] = L[a, x] - L[base, x] for all x, and the least max |w[a]|.
 
-        None for a hopeless game. The numbers of an action that cannot be compared with `base` are NaN: in the other
-        games that happens to dominated actions only.
+        None for a hopeless game. In the others all Pareto actions can be compared, from neighbour to neighbour, and so
+        can actions of some N+_ij; a duplicate has the numbers of the first action with its losses. The numbers of
+        another action that the symbols do not tell from `base` are NaN, since there is no such w: it is dominated, or
+        degenerate with a cell smaller than the border of two others, and nobody need play it. If `base` is such an
+        action itself, the numbers of all that is not told from it are NaN.
 
         >>> structure([[1, 0], [0, 1]], [["-", "-"], ["r", "g"]]).difference_observer(0)[1].tolist()
         [[0.0, 0.0], [-1.0, 1.0]]
@@ -212,8 +215,8 @@ class Structure:
         weights = np.zeros((self.actions, self.actions, max(widths)))
         real = np.arange(max(widths)) < np.array(widths)[:, None]
         rows = self._rows(everyone)
-        for a in everyone:
-            found = smallest(rows, self.loss[a] - self.loss[base])
+        for a, first in enumerate(self.duplicate_of):
+            found = smallest(rows, self.loss[first] - self.loss[self.duplicate_of[base]])
             weights[a][real] = np.nan if found is None else found
         return _fixed(weights)
 

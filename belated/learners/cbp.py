@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from belated.learners import patterns
 from belated.learners.for_game import ForGame
 from belated.learners.patterns import LOOK, look_up, mark, sign_of
 from belated.protocols import NEEDED
+
+if TYPE_CHECKING:
+    from belated.learners.cbp_side import CBPside
 
 #: A difference of this share of its terms is rounding: it has no sign.
 NO_SIGN = 1e-12
@@ -31,6 +34,9 @@ class CBP(ForGame):
     |d_ij| >= sum_k max|v_ijk| sqrt(alpha ln t / n_k). The declared signs leave Pareto actions P and neighbours N alive.
     With W_k = max_ij max|v_ijk| it plays the action of largest W_k^2 / n_k (then the lowest number) among P, the N+_ij
     of N, and those k in the V_ij of N with n_k <= W_k^(2/3) alpha^(1/3) t^(2/3) (ln t)^(1/3).
+
+    A wrong sign is declared with probability 2 t^(-2 alpha) for given n_k (Hoeffding), and t times that at most over
+    all of them; the sum over t is finite for alpha > 1 only: with less there is no guarantee.
 
     t is the number of its predictions before this one. While some action has no observation it plays such a one, the
     one predicted fewest times, then the lowest number. If no law of the outcome has all declared signs, none counts.
@@ -53,7 +59,7 @@ class CBP(ForGame):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require.real("alpha", self.alpha, above=0)
+        check_alpha(self)
 
     @classmethod
     def example(cls) -> CBP:
@@ -93,6 +99,17 @@ class CBP(ForGame):
         state.seen[action] += 1
         if params.square[action] > 0.0:
             compare(params, state, action)
+
+
+def check_alpha(learner: CBP | CBPside) -> None:
+    """Refuse what is no number above 0; up to 1 the theorems do not speak, and nothing is claimed.
+
+    >>> CBP([[1, 0], [0, 1]], [["-", "-"], ["r", "g"]], alpha=0.5).guarantee
+    'none: the theorem needs alpha > 1, here alpha = 0.5'
+    """
+    if require.real("alpha", learner.alpha, above=0) <= 1:
+        said = f"none: the theorem needs alpha > 1, here alpha = {learner.alpha:g}"
+        object.__setattr__(learner, "guarantee", said)
 
 
 def observers(game: Structure) -> dict[str, Any]:

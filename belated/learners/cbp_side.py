@@ -13,9 +13,9 @@ from belated.kernels.compile import routine
 from belated.kernels.elementary import log
 from belated.kernels.sampling import TINY
 from belated.learners import patterns
-from belated.learners.cbp import decide, observers, unobserved
+from belated.learners.cbp import check_alpha, decide, observers, unobserved
 from belated.learners.for_game import ForGame
-from belated.learners.linear_model import add, learn, migrate, model, square, value
+from belated.learners.linear_model import add, learn, limit, migrate, model, square, value
 from belated.protocols import NEEDED
 
 
@@ -38,7 +38,8 @@ class CBPside(ForGame):
 
     t is the number of its predictions before this one (at least 1). While some action has no observation it plays such
     a one, whatever x is: the one predicted fewest times, then the lowest number. If no law of the outcome has all
-    declared signs, none counts. An update takes d^2 steps. Features should be of the order of 1.
+    declared signs, none counts. An update takes d^2 steps. Features should be of the order of 1; those beyond
+    1e10 sqrt(ridge) are refused.
 
     Bartok, Szepesvari, *Partial monitoring with side information*, ALT 2012; for hard games Heuillet, Ahmad, Durand,
     *Randomized confidence bounds for stochastic partial monitoring*, ICML 2024.
@@ -62,7 +63,7 @@ class CBPside(ForGame):
     def __post_init__(self) -> None:
         super().__post_init__()
         require.integer("features", self.features, low=1)
-        require.real("alpha", self.alpha, above=0)
+        check_alpha(self)
         require.real("ridge", self.ridge, above=0)
 
     @classmethod
@@ -73,6 +74,10 @@ class CBPside(ForGame):
     @property
     def context_size(self) -> int:  # type: ignore[override]
         return self.features
+
+    @property
+    def context_limit(self) -> float:  # type: ignore[override]
+        return limit(self.ridge)
 
     def layout(self) -> np.dtype[Any]:
         k = (self.actions,)

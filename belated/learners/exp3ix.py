@@ -15,7 +15,8 @@ class Exp3IX(Exp3):
     """Exp3 with implicit exploration: the loss is divided by p + gamma_t, eta_t = 2 gamma_t = sqrt(ln K / (K t)).
 
     gamma_t is that of the prediction being answered. Expected regret at most
-    4 sqrt(nK ln K) + (2 sqrt(nK / ln K) + 1)(1 + ln 2) for all n at once; it also holds with high probability.
+    4 sqrt(nK ln K) + (2 sqrt(nK / ln K) + 1)(1 + ln 2), whatever n; for each n, with probability 1 - delta, the regret
+    is at most the same with ln(2 / delta) in the place of 1 + ln 2.
 
     Neu, *Explore no more: improved high-probability regret bounds for non-stochastic bandits*, NIPS 2015.
 

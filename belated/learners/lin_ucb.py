@@ -10,7 +10,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.ties import largest_index
-from belated.learners.linear_model import add, check_sizes, forget, learn, migrate, model, square, value
+from belated.learners.linear_model import add, check_sizes, forget, learn, limit, migrate, model, square, value
 from belated.protocols import Learner
 
 
@@ -20,8 +20,8 @@ class LinUCB(Learner):
 
     A_a = ridge I + sum x x^T and theta_a = A_a^-1 sum r x, over the rounds in which action a was played and its reward
     r is known. Played directly under delay, an update uses the context of the round that it answers. A root of A_a^-1
-    is kept: a prediction takes K d^2 steps, an update d^2. Features should be of the order of 1: d of them, and one
-    that is always 1 where a constant is wanted.
+    is kept: a prediction takes K d^2 steps, an update d^2. Features should be of the order of 1 (those beyond
+    1e10 sqrt(ridge) are refused): d of them, and one that is always 1 where a constant is wanted.
 
     Li, Chu, Langford, Schapire, *A contextual-bandit approach to personalized news article recommendation*, 2010
     (algorithm 1, with ridge = 1 and width = alpha).
@@ -57,6 +57,10 @@ class LinUCB(Learner):
     @property
     def context_size(self) -> int:  # type: ignore[override]
         return self.features
+
+    @property
+    def context_limit(self) -> float:  # type: ignore[override]
+        return limit(self.ridge)
 
     def layout(self) -> np.dtype[Any]:
         k = (self.actions,)

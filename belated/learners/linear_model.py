@@ -3,6 +3,13 @@
 What is kept is a root R of the inverse, A^-1 = R^T R, which an observation changes in d^2 steps (Potter 1963): so A^-1
 cannot lose its sign by rounding, as it does when it is kept itself and contexts are large (from 10^8 or so). Several
 numbers that are regressed on the same x share one matrix.
+
+R has entries of 1 / sqrt(ridge) as long as some direction was not seen, and in a direction that was, R x is near 1 for
+all that: with s = |x| / sqrt(ridge) the entries cancel to 1 / s, and a rounding of 1e-16 of them is s 1e-16 of R x.
+Measured against exact fractions, x^T A^-1 x is off by a share of up to 1e-15 s after some observations, and 1e-17 n s
+after n equal ones: 1e-5 and (n = 10^6) 0.1 at s = 1e10, half of it or more at 1e15. No way to keep numbers of 53 bits
+would do much better: the last bit of a context of 1e15 is 0.1, which is as much as the ridge. So contexts are refused
+beyond `limit`; features should be of the order of 1.
 """
 
 from __future__ import annotations
@@ -21,6 +28,15 @@ def check_sizes(actions: int, features: int) -> None:
     """Refuse a linear model without actions or features."""
     require.integer("actions", actions, low=1)
     require.integer("features", features, low=1)
+
+
+def limit(ridge: float) -> float:
+    """How large the numbers of a context may be: so large that x^T A^-1 x is right to 1e-5, and squares are finite.
+
+    >>> limit(0.01)
+    1000000000.0
+    """
+    return min(1e10 * math.sqrt(ridge), 1e100)
 
 
 def model(features: int, *models: int) -> list[Any]:

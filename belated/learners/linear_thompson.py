@@ -11,7 +11,7 @@ import numpy as np
 from belated import require
 from belated.kernels.elementary import erfc
 from belated.kernels.sampling import TINY, normals
-from belated.learners.linear_model import add, check_sizes, forget, learn, migrate, model, square, value
+from belated.learners.linear_model import add, check_sizes, forget, learn, limit, migrate, model, square, value
 from belated.protocols import Learner
 
 ROOT_2 = 1.4142135623730951
@@ -24,7 +24,7 @@ class LinearThompson(Learner):
     A_a = ridge I + sum x x^T and theta_a = A_a^-1 sum r x, over the rounds in which action a was played and its reward
     r is known (of their own contexts, however late). Only the values at x matter, so these are drawn: independent
     normal numbers of mean theta_a . x and variance scale^2 x^T A_a^-1 x. Equal values, as at x = 0, go to the lowest
-    number.
+    number. Features beyond 1e10 sqrt(ridge) are refused.
 
     The probability of a decision is that of the action **given the values drawn for the others**, as with
     `ThompsonBernoulli`: exact, and dividing by it is unbiased.
@@ -60,6 +60,10 @@ class LinearThompson(Learner):
     @property
     def context_size(self) -> int:  # type: ignore[override]
         return self.features
+
+    @property
+    def context_limit(self) -> float:  # type: ignore[override]
+        return limit(self.ridge)
 
     def layout(self) -> np.dtype[Any]:
         return np.dtype(model(self.features, self.actions))

@@ -121,6 +121,10 @@ class PerContext(Learner):
         return self.learner.weighs
 
     @property
+    def states_probability(self) -> bool:  # type: ignore[override]
+        return self.learner.states_probability
+
+    @property
     def memo(self) -> int:  # type: ignore[override]
         """That of the copy which predicts."""
         return self.learner.memo

@@ -18,7 +18,7 @@ from belated.learners.for_game import ForGame
 from belated.learners.patterns import mark, sign_of
 from belated.protocols import NEEDED
 
-#: A game with at most so many pairs of neighbours has exact probabilities.
+#: A game with at most so many pairs of neighbours has exact probabilities, another one none.
 FEW = 3
 
 
@@ -37,13 +37,18 @@ class RandomWidth(ForGame):
         require.integer("bins", self.bins, low=2)
         require.real("epsilon", self.epsilon, low=0, high=1)
 
+    @property
+    def states_probability(self) -> bool:  # type: ignore[override]
+        """Only where all cases that the draws could declare are few enough to be gone through at each prediction."""
+        return len(self.game.pairs) <= FEW
+
     def params(self) -> dict[str, Any]:
         given = super().params()
         pairs = len(given["first"]) - 1
         room = {
             "below": np.zeros(self.bins),  # P(Z <= z) for each point z
             "chance": np.zeros(pairs),  # of each pair to be declared
-            "undecided": np.zeros(pairs if pairs <= FEW else 1, np.int64),  # pairs that are summed over
+            "undecided": np.zeros(pairs, np.int64),  # those that may go either way
         }
         # Not behind the others' fields: Numba warns of records that begin with all of another's.
         return room | given | {"sigma": float(self.sigma), "epsilon": float(self.epsilon)}
@@ -57,8 +62,9 @@ class RandCBP(RandomWidth, CBP):
     another point z with a probability proportional to exp(-z^2 / (2 sigma^2)).
 
     The probability of a decision is exact in games with up to three pairs of neighbours: the sum over all that the
-    draws could declare. In larger games, where each case would be geometry to solve, it is the probability **given the
-    draws of all pairs but one** (the first that is not certain): exact as such, but not the chance over all draws.
+    draws could declare. In larger games, where each case would be geometry to solve, **none is stated** (NaN). The
+    chance given the draws of all pairs but one, which is easy to have, will not do: where these leave an action none
+    it cannot be counted, so that E[1{A = a} / p] is the chance that they leave it some, which is below 1.
 
     Heuillet, Ahmad, Durand, *Randomized confidence bounds for stochastic partial monitoring*, ICML 2024.
 
@@ -88,13 +94,13 @@ class RandCBP(RandomWidth, CBP):
 
 @routine
 def gamble(params, draw, lean, spread, top, seen, weight, level):
-    """`decide` with a width for each pair that is drawn from 0 .. top; the action, and the probability to state."""
+    """`decide` with a width for each pair that is drawn from 0 .. top; the action, and its probability if stated."""
     undecided = weigh(params, lean, spread, top)
     for pair in range(len(lean)):
         declared = uniform(draw, pair) < params.chance[pair]
         mark(params, pair, sign_of(lean[pair]) if declared else 0)
     action = widest(params, seen, weight, level)
-    if action == NEEDED:
+    if action == NEEDED or len(params.chance) > FEW:
         return action, 1.0
     probability = 0.0
     for case in range(1 << undecided):
@@ -114,7 +120,7 @@ def gamble(params, draw, lean, spread, top, seen, weight, level):
 
 @routine
 def weigh(params, lean, spread, top):
-    """Fill in how likely each pair is declared; note the first undecided pairs and return how many."""
+    """Fill in how likely each pair is declared; note the undecided pairs and return how many."""
     bins = len(params.below)
     step = top / (bins - 1)
     reached = 0.0
@@ -133,7 +139,7 @@ def weigh(params, lean, spread, top):
             if distance > 0.0 and distance >= spread[pair] * (m * step):
                 chance = params.below[m]
         params.chance[pair] = chance
-        if 0.0 < chance < 1.0 and undecided < len(params.undecided):
+        if 0.0 < chance < 1.0:
             params.undecided[undecided] = pair
             undecided += 1
     return undecided

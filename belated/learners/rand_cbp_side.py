@@ -20,8 +20,8 @@ class RandCBPside(RandomWidth, CBPside):
     probability epsilon, another point z with a probability proportional to exp(-z^2 / (2 sigma^2)). Which of the
     actions that are left is played is decided by the W_k w_k(x) of CBPside, where nothing is random.
 
-    The probability of a decision is that of `RandCBP`: exact in games with up to three pairs of neighbours, given the
-    draws of all pairs but one in larger ones.
+    The probability of a decision is that of `RandCBP`: exact in games with up to three pairs of neighbours, not stated
+    in larger ones.
 
     Heuillet, Ahmad, Durand, *Randomized confidence bounds for stochastic partial monitoring*, ICML 2024.
 

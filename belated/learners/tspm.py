@@ -19,7 +19,7 @@ from belated.learners.upgrade import keep
 #: Proposals for one draw from the posterior are at most this over M^2 (1000 for three outcomes).
 EFFORT = 9000
 #: Draws until an action comes again, at most.
-REPEATS = 1000
+REPEATS = 100_000
 #: Moves of the walk that replaces an exact draw, for each outcome.
 MOVES = 10
 
@@ -37,8 +37,9 @@ class TSPM(ForGame):
     outcomes.
 
     The probability of a decision is 1/N, N the number of further draws from the posterior until one has the same action
-    (at most 1000). The chance itself has no closed form. 1/N varies, but N is exactly 1/chance in the mean, so that
-    dividing by it is unbiased; the learner itself does not use it.
+    (at most 100,000; as many as there are actions in the mean). The chance itself has no closed form. 1/N varies, but N
+    is 1/chance in the mean, so that dividing by it is unbiased: an action of chance p is counted 1 - (1 - p)^100000
+    times, which is 1 for all that logs of some ten thousand decisions contain. The learner itself does not use it.
 
     It never plays an action only to learn. So it fails on games that need that: hard ones, and easy ones in which a
     degenerate action tells what others do not. Proved (regret of order log n) for a linearised variant; no bound is
@@ -53,7 +54,7 @@ class TSPM(ForGame):
     """
 
     guarantee = "none with explicit constants"
-    version = 2  # elementary functions of our own: the last bits differ
+    version = 3  # 2: elementary functions of our own, the last bits differ; 3: more draws for a rare action
     migrate = staticmethod(keep)
     prior: float = field(default=1e-3, kw_only=True)
 

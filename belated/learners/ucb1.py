@@ -30,7 +30,7 @@ class UCB1(Learner):
     [0, 1, 2, 0]
     """
 
-    guarantee = "sum_i 8 ln n / gap_i + (1 + pi^2/3) gap_i, i.i.d. rewards"
+    guarantee = "sum_i min(n gap_i, 8 ln n / gap_i + (1 + pi^2/3) gap_i), i.i.d. rewards"
     can_grow = True
     reads_answering = False
     actions: int

@@ -93,6 +93,15 @@ class Experiment:
         """Whether rewards are mapped to the learner's range: not if that has no end."""
         return math.isfinite(self.learner.largest - self.learner.smallest)
 
+    @cached_property
+    def propensity(self) -> bool:
+        """Whether the probability of a decision is the one that its action was played with: one may divide by it."""
+        return self.forecaster.propensity and self.learner.states_probability
+
+    def stated(self, probability: float) -> float | None:
+        """The probability of a decision on record; None if the learner does not state any (whatever stands there)."""
+        return probability if self.learner.states_probability else None
+
     # --- what people send ---
 
     def context(self, given: Any) -> Floats | None:

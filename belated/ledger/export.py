@@ -19,8 +19,9 @@ CHUNK = 20_000
 def export(store: Store, name: str, file: str | Path) -> int:
     """Write all decisions by round; how many they were.
 
-    `propensity` says whether `probability` is the chance with which the action was played: under QPM-D it is that of
-    the learner's pending query, and a held action is played for certain.
+    `propensity` says whether `probability` is the chance with which the action was played, by which one may divide.
+    Under QPM-D it is that of the learner's pending query, and a held action is played for certain. There is no
+    `probability` where the learner does not state it.
     """
     if Path(file).suffix.lower() != ".parquet":
         raise InvalidArgument(f"the file is written as Parquet and must end in .parquet, got {str(file)!r}")
@@ -76,8 +77,8 @@ def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
         row.round,
         row.action,
         experiment.name_of(row.action, row.round),
-        row.probability,
-        experiment.forecaster.propensity,
+        experiment.stated(row.probability),
+        experiment.propensity,
         None if row.allowed is None else json.loads(row.allowed),
         None if context is None else context.tolist(),
         row.state,

@@ -69,7 +69,7 @@ class Decided:
     ticket: str
     action: int
     name: str
-    probability: float
+    probability: float | None  #: None where the learner does not state it
     round: int
     expires_at: float | None
 

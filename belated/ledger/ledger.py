@@ -120,7 +120,7 @@ class Ledger:
             "ticket": row.ticket.hex(),
             "action": row.action,
             "name": experiment.name_of(row.action, row.round),
-            "probability": row.probability,
+            "probability": experiment.stated(row.probability),
             "round": row.round,
             "state": "expired" if due else row.state,
             "context": None if context is None else context.tolist(),

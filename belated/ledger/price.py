@@ -16,7 +16,6 @@ import numpy as np
 from belated.forecasters import Forecaster
 from belated.ledger.experiment import Experiment
 from belated.protocols import Learner
-from belated.theory import bounds
 from belated.theory.case import Case
 from belated.theory.theorems import Additive, Theorem
 
@@ -62,7 +61,7 @@ def price(experiment: Experiment, met: Met) -> Price:
         return Price("none", _reason(rule, learner, met, found))
     late, prompt, whole, alone = found
     if isinstance(late, Additive):
-        return _added(whole, alone, met, scale)
+        return _added(late, whole, alone, met, scale)
     return _multiplied(rule, late, prompt, met, scale)
 
 
@@ -75,7 +74,7 @@ def _ask(
     total: int | None,
     means: tuple[float, ...] | None,
 ) -> tuple[Theorem, Theorem, float, float] | str:
-    """The theorem with the delays that were met and without any, and where delay adds what both say, not cut at n."""
+    """The theorem with the delays that were met and without any, and where delay adds what both say, not cut."""
     zero = (0, (0,) * len(peaks), None if total is None else 0)
     late, prompt = (_theorem(rule, n, *each, means) for each in ((peak, peaks, total), zero))
     if isinstance(late, str) or isinstance(prompt, str):
@@ -115,11 +114,11 @@ def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scal
     """Delay multiplies: (G* + 1) f(n / (G* + 1)) against f(n), and the like."""
     n, instances, name = met.decisions, met.peak + 1, type(rule).__name__
     whole, alone = late.bound(n), prompt.bound(n)
-    if bounds.is_vacuous(whole, n):
+    if late.vacuous(n):
         over = f" over {_count(instances, 'instance')}" if rule.grows else ""
         text = (
             f"{_count(n, 'decision')} {'is' if n == 1 else 'are'} too few for a bound{over}: it is not below "
-            f"{_short(scale * n)}, which everybody has."
+            f"{_short(scale * late.trivial(n))}, which everybody has."
         )
         start = _start(prompt)
         if start is not None and rule.grows:
@@ -137,7 +136,7 @@ def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scal
     return _judged(text, scale * whole, scale * alone, scale * (whole - alone), estimated, met)
 
 
-def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
+def _added(late: Theorem, whole: float, alone: float, met: Met, scale: float) -> Price:
     """Delay adds: a bound without delay, and about sum_i gap_i G*_i on top."""
     n = _upward(met.decisions)
     added = scale * (whole - alone)
@@ -145,8 +144,9 @@ def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
         f"Delay adds about {_short(added)} to the bound on the regret: for each action its gap to the best, times the "
         f"most decisions for it that were open at once. The learner's bound without delay is {_short(scale * alone)}"
     )
-    if bounds.is_vacuous(whole, n):
-        text += f", and both together are not below {_short(scale * n)}, which everybody has: the bound says nothing."
+    if late.vacuous(n):
+        everybody = _short(scale * late.trivial(n))
+        text += f", and both together are not below {everybody}, which everybody has: the bound says nothing."
         return Price("vacuous", text, scale * whole, scale * alone, added)
     return _judged(f"{text} after {_short(n)} decisions.", scale * whole, scale * alone, added, True, met)
 
@@ -166,7 +166,7 @@ def _start(prompt: Theorem) -> float | None:
     if base is None:
         return None
     steps = (1.1**k for k in range(300))
-    return next((m for m in steps if base(m) < m), None)
+    return next((m for m in steps if base(m) < prompt.most * m), None)
 
 
 def _upward(n: int) -> int:

@@ -205,7 +205,7 @@ class Replay:
         made = room.decide(vector(row.context), allowed, row.round)
         if (made.action, made.number) != (event.action, row.number) or row.action != event.action:
             raise Different(f"{where}: action {event.action} is recorded, {made.action} comes out")
-        if made.probability != event.probability:
+        if self.experiment.learner.states_probability and made.probability != event.probability:
             self.exact = False
             if event.probability is None or abs(made.probability - event.probability) > NEAR:
                 raise Different(f"{where}: probability {event.probability} is recorded, {made.probability} comes out")

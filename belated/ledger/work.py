@@ -23,6 +23,8 @@ CHUNK = 512
 #: transaction where it is so near to the limit that they might reach it meanwhile.
 RECOUNT = 1.0
 NEAR = 100_000
+#: What the table of decisions, which wants a number, has for a probability that is not stated.
+NOT_STATED = 0.0
 #: Bits of a position in a queue that tell apart what one event puts there.
 PLACES = 20
 
@@ -231,6 +233,7 @@ class Work(Rows):
         """One decision; `expect` has been told of it."""
         experiment = self.experiment
         seat, number, action, probability, memo = self.decide(context, allowed, round_)
+        stated = experiment.stated(probability)
         expires = None if experiment.expiry is None else self.now + experiment.expiry
         self.decisions.append(
             DecisionRow(
@@ -240,7 +243,7 @@ class Work(Rows):
                 seat,
                 number,
                 action,
-                probability,
+                NOT_STATED if stated is None else stated,
                 None if allowed is None else json.dumps(allowed),
                 None if context is None else context.tobytes(),
                 self.now,
@@ -249,9 +252,9 @@ class Work(Rows):
             )
         )
         state = self.states[seat]
-        self._event(state, "decide", ticket, action, probability, None, None)
+        self._event(state, "decide", ticket, action, stated, None, None)
         self.delta += 1
-        return Decided(ticket.hex(), action, experiment.actions[action], probability, round_, expires)
+        return Decided(ticket.hex(), action, experiment.actions[action], stated, round_, expires)
 
     # --- all of it ---
 

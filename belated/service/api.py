@@ -240,5 +240,6 @@ def described(experiment: Experiment) -> dict[str, Any]:
         "created_at": experiment.created_at,
         "archived_at": experiment.archived_at,
         "read_only": experiment.trouble,
+        "propensity": experiment.propensity,
         "warnings": experiment.warnings,
     }

@@ -41,13 +41,14 @@ TEXT, NUMBER, INTEGER, ANYTHING = {"type": "string"}, {"type": "number"}, {"type
 TICKET = {"type": "string", "description": "32 hexadecimal digits"}
 MAYBE = {"type": ["number", "null"]}
 
-DECISION = {"ticket": TICKET, "action": INTEGER, "name": TEXT, "probability": NUMBER, "round": INTEGER}
+DECISION = {"ticket": TICKET, "action": INTEGER, "name": TEXT, "probability": MAYBE, "round": INTEGER}
 COUNTS = ("decisions", "feedback", "outstanding", "peak", "instances", "late", "expired", "cancelled", "conflicts")
 
 SCHEMAS: dict[str, Any] = {
     "Error": _object({"error": _object({"kind": TEXT, "message": TEXT}, "kind", "message")}, "error"),
     "Experiment": _object(
-        {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": NUMBER, "archived_at": MAYBE},
+        {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": NUMBER, "archived_at": MAYBE}
+        | {"propensity": {"type": "boolean", "description": "whether one may divide by the probability of a decision"}},
         *("name", "actions", "forecaster", "created_at", "archived_at"),
     ),
     "Experiments": _object({"experiments": _list(_ref("Experiment"))}, "experiments"),

@@ -3,7 +3,8 @@
 Letters are the paper's: n rounds, K actions, tau a delay, G*_n the peak of outstanding feedback, G*_{i,n}
 that of action i, Delta_i its gap, d(p, q) the Bernoulli Kullback-Leibler divergence. Rewards lie in [0, 1]
 unless a docstring says otherwise. A function returns the right-hand side of its theorem; whether the stated
-conditions hold is for the caller to know. Only BOLD's bounds are cut at n: see `is_vacuous`.
+conditions hold is for the caller to know. What is a sum over actions is cut where no play can lose more, at n Delta_i
+for an action and at n max_i Delta_i in all, and BOLD's bounds at n: see `is_vacuous`. The other f(n) are not cut.
 
 Paper: Joulani, Gyorgy, Szepesvari, "Online learning under delayed feedback", ICML 2013.
 """
@@ -60,6 +61,14 @@ def _kl(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
         zeros = np.where(p < 1, (1 - p) * np.log1p(-gap / (1 - p)), 0.0)
     divergence: NDArray[np.float64] = np.maximum(-ones - zeros, 2 * gap * gap)
     return divergence
+
+
+def _lost(n: float, gaps: NDArray[np.float64], plays: ArrayLike) -> float:
+    """sum_i Delta_i min(n, E T_i), and n max_i Delta_i at most: T_i <= n for each action, sum_i T_i = n for all.
+
+    In n it stays concave and nondecreasing where the bounds on E T_i are, as BOLD's theorem wants it.
+    """
+    return min(float(gaps @ np.minimum(plays, n)), n * float(gaps.max(initial=0.0)))
 
 
 def capped(base_bound: BaseBound) -> BaseBound:
@@ -148,8 +157,8 @@ def outstanding_bounded(n: float, max_delay: float) -> float:
     return float(min(_whole("n", n, 1) - 1, require.real("max_delay", max_delay, low=0)))
 
 
-def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
-    """QPM-D: E R_n <= E R^Base_n + sum_i Delta_i E G*_{i,n}.
+def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike, n: float = math.inf) -> float:
+    """QPM-D: E R_n <= E R^Base_n + sum_i Delta_i E G*_{i,n}, and n max_i Delta_i at most where n is given.
 
     `base_regret` is the base's expected regret without delay, or a bound on it; `peaks` is E G*_{i,n}, one
     for all actions or one each. Conditions: i.i.d. outcomes, independent feedback of different actions,
@@ -159,7 +168,12 @@ def qpmd(base_regret: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
     389.3
     """
     gaps = _vector("gaps", gaps)
-    return require.real("base_regret", base_regret, low=0) + float(gaps @ _per_action("peaks", peaks, gaps.size))
+    return _added(base_regret, gaps, _per_action("peaks", peaks, gaps.size), n)
+
+
+def _added(base_regret: float, gaps: NDArray[np.float64], plays: NDArray[np.float64], n: float) -> float:
+    whole = require.real("base_regret", base_regret, low=0) + float(gaps @ plays)
+    return whole if n == math.inf else min(whole, require.real("n", n, low=1) * float(gaps.max()))
 
 
 def qpmd_iid(base_regret: float, gaps: ArrayLike, n: float, mean_delays: ArrayLike) -> float:
@@ -169,11 +183,11 @@ def qpmd_iid(base_regret: float, gaps: ArrayLike, n: float, mean_delays: ArrayLi
     405.3
     """
     means = _vector("mean_delays", mean_delays)
-    return qpmd(base_regret, gaps, [outstanding(n, mean) for mean in means.tolist()])
+    return qpmd(base_regret, gaps, [outstanding(n, mean) for mean in means.tolist()], n)
 
 
-def sdb(base_regret: float, gaps: ArrayLike, peak: float) -> float:
-    """SDB without a prior: E R_n <= E R^Base_n + sum_i Delta_i (E G*_n + 1).
+def sdb(base_regret: float, gaps: ArrayLike, peak: float, n: float = math.inf) -> float:
+    """SDB without a prior: E R_n <= E R^Base_n + sum_i Delta_i (E G*_n + 1), and n max_i Delta_i at most.
 
     An action is never ahead of what the base asks for by more than G* + 1. Conditions as in `qpmd`, with delays
     that do not look at rewards that are not in yet.
@@ -182,26 +196,27 @@ def sdb(base_regret: float, gaps: ArrayLike, peak: float) -> float:
     389.5
     """
     gaps = _vector("gaps", gaps)
-    return require.real("base_regret", base_regret, low=0) + float(gaps.sum()) * (
-        require.real("peak", peak, low=0) + 1.0
-    )
+    return _added(base_regret, gaps, np.full(gaps.size, require.real("peak", peak, low=0) + 1.0), n)
 
 
 def ucb1(n: float, gaps: ArrayLike) -> float:
-    """UCB1 without delay: E R_n <= sum_{Delta_i > 0} [8 ln n / Delta_i + (1 + pi^2 / 3) Delta_i].
+    """UCB1 without delay: E R_n <= sum_{Delta_i > 0} min(n Delta_i, 8 ln n / Delta_i + (1 + pi^2 / 3) Delta_i).
 
-    Auer, Cesa-Bianchi, Fischer, "Finite-time analysis of the multiarmed bandit problem", 2002, theorem 1.
+    Auer, Cesa-Bianchi, Fischer, "Finite-time analysis of the multiarmed bandit problem", 2002, theorem 1, which is
+    E T_i(n) <= 8 ln n / Delta_i^2 + 1 + pi^2 / 3; T_i(n) <= n besides. At most n max_i Delta_i.
 
-    >>> round(ucb1(10_000, [0, 0.2]), 1)
-    369.3
+    >>> round(ucb1(10_000, [0, 0.2]), 1), round(ucb1(10_000, [0, 0.4, 1e-6]), 1)
+    (369.3, 185.9)
     """
-    return _ucb1(n, gaps, 1 + math.pi**2 / 3)
+    return _ucb1(n, gaps, 1 + math.pi**2 / 3, 0)
 
 
-def _ucb1(n: float, gaps: ArrayLike, constant: float) -> float:
-    gaps = _vector("gaps", gaps, most=1)
-    positive = gaps[gaps > 0]
-    return float((8 * math.log(require.real("n", n, low=1)) / positive + constant * positive).sum())
+def _ucb1(n: float, gaps: ArrayLike, constant: float, peaks: ArrayLike) -> float:
+    n, gaps = require.real("n", n, low=1), _vector("gaps", gaps, most=1)
+    peaks, positive = _per_action("peaks", peaks, gaps.size), gaps > 0
+    with np.errstate(divide="ignore", over="ignore"):
+        samples = 8 * math.log(n) / gaps[positive] ** 2 if n > 1 else 0.0
+    return _lost(n, gaps[positive], samples + constant + peaks[positive])
 
 
 def ucb1_distribution_free(n: float, actions: int) -> float:
@@ -218,15 +233,16 @@ def ucb1_distribution_free(n: float, actions: int) -> float:
 
 
 def delayed_ucb1(n: float, gaps: ArrayLike, peaks: ArrayLike) -> float:
-    """Delayed-UCB1: E R_n <= sum_{Delta_i > 0} [8 ln n / Delta_i + 3.5 Delta_i] + sum_i Delta_i E G*_{i,n}.
+    """Delayed-UCB1: E R_n <= sum_{Delta_i > 0} min(n Delta_i, 8 ln n / Delta_i + (3.5 + E G*_{i,n}) Delta_i).
 
-    Conditions and `peaks`: those of `qpmd`, rewards in [0, 1]. At G* = 0 it is below `ucb1`: its proof sums
-    over one count of samples where Auer et al. sum over two, so 3.5 > 1 + 2 zeta(3) does for 1 + pi^2 / 3.
+    At most n max_i Delta_i. Conditions and `peaks`: those of `qpmd`, rewards in [0, 1]. At G* = 0 it is below `ucb1`:
+    its proof sums over one count of samples where Auer et al. sum over two, so 3.5 > 1 + 2 zeta(3) does for
+    1 + pi^2 / 3.
 
     >>> round(delayed_ucb1(10_000, [0, 0.2], 100), 1)
     389.1
     """
-    return qpmd(_ucb1(n, gaps, 3.5), gaps, peaks)
+    return _ucb1(n, gaps, 3.5, peaks)
 
 
 def delayed_ucb1_iid(n: float, gaps: ArrayLike, mean_delays: ArrayLike) -> float:
@@ -235,7 +251,8 @@ def delayed_ucb1_iid(n: float, gaps: ArrayLike, mean_delays: ArrayLike) -> float
     >>> round(delayed_ucb1_iid(10_000, [0, 0.2], 100), 1)
     405.1
     """
-    return qpmd_iid(_ucb1(n, gaps, 3.5), gaps, n, mean_delays)
+    means = _vector("mean_delays", mean_delays)
+    return _ucb1(n, gaps, 3.5, [outstanding(n, mean) for mean in means.tolist()])
 
 
 def klucb(n: int, means: ArrayLike) -> float:
@@ -250,7 +267,8 @@ def klucb(n: int, means: ArrayLike) -> float:
 def delayed_klucb(n: int, means: ArrayLike, peaks: ArrayLike, c: float = 3) -> float:
     """Delayed-KL-UCB, the theorem corrected: E R_n <= sum_{Delta_i > 0} Delta_i times `delayed_klucb_pulls`.
 
-    Conditions: those of `delayed_ucb1`, n >= 3, c = 3, and `peaks` as `delayed_klucb_pulls` says.
+    At most n max_i Delta_i. Conditions: those of `delayed_ucb1`, n >= 3, c = 3, and `peaks` as `delayed_klucb_pulls`
+    says.
 
     >>> round(delayed_klucb(20_000, [0.6, 0.4], 100), 1)
     152.9
@@ -261,14 +279,15 @@ def delayed_klucb(n: int, means: ArrayLike, peaks: ArrayLike, c: float = 3) -> f
     peaks, best = _per_action("peaks", peaks, means.size), float(means.max())
     arms = [(mean, peak) for mean, peak in zip(means.tolist(), peaks.tolist(), strict=True) if mean < best]
     missed = _optimum_missed(n)
-    return math.fsum((best - mean) * _pulls(n, mean, best, peak, missed) for mean, peak in arms)
+    plays = np.array([_pulls(n, mean, best, peak, missed) for mean, peak in arms])
+    return _lost(n, best - np.array([mean for mean, _ in arms]), plays)
 
 
 def delayed_klucb_pulls(n: int, mean: float, best: float, peak: float) -> float:
     """Plays of an action of mean mu_i < mu* by Delayed-KL-UCB (c = 3) in n >= 3 rounds: E T_i(n) is at most
 
     (1 + eps)(ln n + 3 ln ln n) / d + 1 + G + sum_{t<=n} min(1, e ceil(D_t ln t) e^{-D_t})
-    + (G + 1) n^{-b} / (1 - e^{-d(r, mu_i)}),    least over eps > 0,
+    + (G + 1) n^{-b} / (1 - e^{-d(r, mu_i)}),    least over eps > 0, and n,
 
     d = d(mu_i, mu*), D_t = ln t + 3 ln max(ln t, 1), r in (mu_i, mu*) with d(r, mu*) = d / (1 + eps), and
     b = (1 + eps) d(r, mu_i) / d. Two slips of the paper are mended: G + 1 for G in the last term (i may be
@@ -296,11 +315,13 @@ def _pulls(n: int, mean: float, best: float, peak: float, missed: float) -> floa
     divergence = float(_kl(mean, target))
     samples = (math.log(n) + 3 * math.log(math.log(n))) / divergence
     if mean == 0:
-        return samples + fixed  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
+        return min(
+            samples + fixed, float(n)
+        )  # d(r, 0) is infinite, so the last term is 0 for every eps: let eps go to 0
     slack, away = _slacks(mean, target)
     with np.errstate(divide="ignore"):
         late = np.exp(-(1 + slack) * away / divergence * math.log(n)) / -np.expm1(-away)
-    return float(((1 + slack) * samples + fixed + (peak + 1) * late).min())
+    return min(float(((1 + slack) * samples + fixed + (peak + 1) * late).min()), float(n))
 
 
 @lru_cache(maxsize=256)
@@ -386,7 +407,13 @@ def exp3(n: float, actions: int) -> float:
 def exp3ix(n: float, actions: int) -> float:
     """Exp3-IX, in expectation: f(n) = 4 sqrt(n K ln K) + (2 sqrt(n K / ln K) + 1)(1 + ln 2); 0 if K = 1.
 
-    eta_t = 2 gamma_t = sqrt(ln K / (K t)). Neu, 2015, theorem 1, ln(2 / delta) integrated over delta.
+    eta_t = 2 gamma_t = sqrt(ln K / (K t)). Neu, 2015, theorem 1: for each n and delta, with probability 1 - delta, the
+    regret is at most the same with ln(2 / delta) for 1 + ln 2, which is its integral over delta in (0, 1).
+
+    Sketch: R_n <= L~_j - L_j + ln K / eta_n + sum_t eta_t sum_i l~_ti for every j, where eta_t / 2 + gamma_t = eta_t.
+    With probability 1 - delta / 2 for all j at once L~_j - L_j <= ln(2 K / delta) / (2 gamma_n), and with 1 - delta / 2
+    the last sum is at most K sum_t eta_t + ln(2 / delta). That is 2 sqrt(n K ln K) twice and (sqrt(n K / ln K) + 1)
+    ln(2 / delta): the printed factor 2 is not needed, and kept.
 
     >>> round(exp3ix(10_000, 10), 1)
     2626.8

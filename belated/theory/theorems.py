@@ -24,7 +24,20 @@ class Theorem(ABC):
 
     @abstractmethod
     def bound(self, n: int) -> float:
-        """The bound at n rounds, at most scale * n."""
+        """The bound at n rounds, at most `trivial(n)`."""
+
+    @property
+    def most(self) -> float:
+        """The most that a round may cost, rewards in [0, 1]: the largest gap where the bound is made of gaps."""
+        return 1.0
+
+    def trivial(self, n: int) -> float:
+        """What n rounds cost at most, whoever plays."""
+        return self.scale * self.most * n
+
+    def vacuous(self, n: int) -> bool:
+        """Whether the bound at n rounds says no more than that."""
+        return bounds.is_vacuous(self.bound(n), n, self.scale * self.most)
 
     def error(self, n: int) -> float:
         """The standard error of the bound: its peaks were measured too."""
@@ -43,20 +56,27 @@ class BoldTheorem(Theorem):
     peak: Floats
     means: Floats | None
 
+    @property
+    def most(self) -> float:
+        return 1.0 if self.means is None or self.learner.bound(1.0) is not None else largest_gap(self.means)
+
     def bound(self, n: int) -> float:
-        return self.scale * bounds.bold(self.base, n, self.peak)
+        return self._bold(n, self.peak)
 
     def error(self, n: int) -> float:
         peaks, which = np.unique(self.peak, return_inverse=True)
-        terms = np.array([bounds.bold(self.base, n, [peak]) for peak in peaks.tolist()])
-        return self.scale * error_of(terms[which])
+        return error_of(np.array([self._bold(n, peak) for peak in peaks])[which])
+
+    def _bold(self, n: int, peak: Floats) -> float:
+        """In units of the most that a round may cost: in these f~(m) <= m."""
+        return self.scale * self.most * bounds.bold(lambda m: self.base(m) / self.most, n, peak)
 
     def base(self, n: float) -> float:
-        """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) >= 1."""
+        """f: against any adversary, or else for i.i.d. rewards, lifted so that f(1) is not below what a round costs."""
         value = self.learner.bound(n)
         if value is None and self.means is not None:
             value, first = (self.learner.stochastic_bound(m, self.means) or 0.0 for m in (n, 1.0))
-            value += max(0.0, 1.0 - first)
+            value += max(0.0, self.most - first)
         assert value is not None
         return value
 
@@ -129,12 +149,16 @@ class Additive(Theorem):
     def adds(self) -> bool:
         return True
 
+    @property
+    def most(self) -> float:
+        return largest_gap(self.means)
+
     @abstractmethod
     def raw(self, n: int) -> float:
-        """The bound for rewards in [0, 1], not cut at n."""
+        """The bound for rewards in [0, 1], not cut at what everybody has."""
 
     def bound(self, n: int) -> float:
-        return self.scale * min(float(n), self.raw(n))
+        return self.scale * min(self.most * n, self.raw(n))
 
     def base(self, n: int) -> float:
         """The learner's bound without delay: the better of the two that it may have."""
@@ -173,16 +197,37 @@ class DirectTheorem(Additive):
     """What the learner says of itself under delay: Delayed-UCB1, Delayed-KL-UCB."""
 
     peaks: Floats  #: (replications, ...)
-    peak: float | None
+    peak: Floats | None  #: (replications,); None where the actions decide on it
 
     def raw(self, n: int) -> float:
-        known = self.learner.delayed_bound(n, self.means, self.peaks.mean(axis=0), self.peak)
-        return float(n) if isinstance(known, str) else known
+        return self._said(n, 0.0)
 
     def error(self, n: int) -> float:
-        return self.scale * error_of((self.peaks * self.gaps).reshape(len(self.peaks), -1).sum(axis=1))
+        """From the peaks that the learner's bound uses, whichever they are; those of all actions may err together."""
+        return self.scale * (self._said(n, 1.0) - self._said(n, -1.0)) / 2
+
+    def _said(self, n: int, errors: float) -> float:
+        """The bound with all peaks so many standard errors higher."""
+        peaks, peak = (
+            None if known is None else np.maximum(known.mean(axis=0) + errors * errors_of(known), 0.0)
+            for known in (self.peaks, self.peak)
+        )
+        assert peaks is not None
+        known = self.learner.delayed_bound(n, self.means, peaks, None if peak is None else float(peak))
+        return float(n) if isinstance(known, str) else known
+
+
+def largest_gap(means: Floats) -> float:
+    """The most that an action loses against the best (with the same side information); 1 if none loses anything."""
+    return float((means.max(axis=-1, keepdims=True) - means).max()) or 1.0
+
+
+def errors_of(values: Floats) -> Floats:
+    """The standard errors of means over the first axis; 0 of single values."""
+    count = len(values)
+    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(values.shape[1:]))
 
 
 def error_of(values: Floats) -> float:
     """The standard error of a mean; 0 of a single value."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return float(errors_of(values.ravel()))
