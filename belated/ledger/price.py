@@ -138,15 +138,18 @@ def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scal
 
 
 def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
-    """Delay adds: a bound without delay, and about sum_i gap_i G*_i on top."""
+    """Delay adds: a bound without delay, and about sum_i gap_i G*_i on top. Regret is at most n times the largest."""
     n = _upward(met.decisions)
     added = scale * (whole - alone)
+    gap = max(met.means) - min(met.means) if met.means else 1.0
     text = (
         f"Delay adds about {_short(added)} to the bound on the regret: for each action its gap to the best, times the "
         f"most decisions for it that were open at once. The learner's bound without delay is {_short(scale * alone)}"
     )
-    if bounds.is_vacuous(whole, n):
-        text += f", and both together are not below {_short(scale * n)}, which everybody has: the bound says nothing."
+    if bounds.is_vacuous(whole, n, gap):
+        text += (
+            f", and both together are not below {_short(scale * gap * n)}, which everybody has: the bound says nothing."
+        )
         return Price("vacuous", text, scale * whole, scale * alone, added)
     return _judged(f"{text} after {_short(n)} decisions.", scale * whole, scale * alone, added, True, met)
 

@@ -151,8 +151,9 @@ def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Find
         most = max(v.count for v in telling if v.needed is not None)
         span = f"{min(missing):,}" if len(set(missing)) == 1 else f"{min(missing):,} to {max(missing):,}"
         parts.append(f"to be sure about {span} replications are needed, there are {most:,}")
-    if given:
-        parts.append(f"confidence {given[0].level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
+    level = min((v.level for v in given), default=1.0)
+    if level < 1.0:
+        parts.append(f"confidence {level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
     return Finding(statement, word, "; ".join([*parts, note] if note else parts))
 
 
@@ -164,7 +165,7 @@ def counted(words: Sequence[str]) -> str:
     """
     telling = [word for word in words if word not in ("vacuous", "no bound")]
     told = ", ".join(f"{telling.count(word)} x {word}" for word in ORDER if word in telling)
-    parts = [f"of {len(telling)} cells: {told}"] if telling else []
+    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {told}"] if telling else []
     for word, said in (("vacuous", "the bound is vacuous"), ("no bound", "there is no bound")):
         if word in words:
             parts.append(f"in {words.count(word)} {'more ' if telling else ''}{said}")

@@ -44,15 +44,29 @@ class Scale:
 
     rounds: int
     means: tuple[int, ...]
-    replications: int
+    replications: dict[str, int]  #: by learner: the smaller the bound, the more it takes to be sure
     block_rounds: int
     lengths: tuple[int, ...]
     block_replications: int
 
 
 # Blocks are short beside the horizon: with 512 of them and more, the exact law has the exponent 1/2 to three digits.
-SHORT = Scale(20_000, (3, 10, 31, 100), 80, 16_384, (1, 2, 4, 8, 16, 32), 320)
-FULL = Scale(100_000, (3, 10, 31, 100, 316), 130, 65_536, (1, 2, 4, 8, 16, 32, 64, 128), 700)
+SHORT = Scale(
+    20_000,
+    (3, 10, 31, 100),
+    {"Hedge": 300, "Exp3": 160, "Tsallis-INF": 96},
+    16_384,
+    (1, 2, 4, 8, 16, 32),
+    400,
+)
+FULL = Scale(
+    100_000,
+    (3, 10, 31, 100, 316),
+    {"Hedge": 600, "Exp3": 240, "Tsallis-INF": 130},
+    65_536,
+    (1, 2, 4, 8, 16, 32, 64, 128),
+    900,
+)
 
 
 class Point(NamedTuple):
@@ -126,7 +140,7 @@ def grid(scale: Scale) -> list[Point]:
     for name, learner in learners().items():
         for game_name, game in wanderers(learner).items():
             for law, delays in laws(scale.means):
-                cell = Play(BOLD(learner), game, delays, scale.rounds, scale.replications, SEED)
+                cell = Play(BOLD(learner), game, delays, scale.rounds, scale.replications[name], SEED)
                 points.append(Point(name, game_name, law, cell))
         for length in scale.lengths:
             block = Block(ACTIONS, length, feedback=sight(learner))
@@ -219,7 +233,8 @@ def _experiment(scale: Scale) -> list[Any]:
             "regret: (<i>τ</i> + 1)(E max<sub>i</sub> <i>X<sub>i</sub></i> - <i>m</i>/2), with <i>m</i> = "
             "<i>n</i>/(<i>τ</i> + 1) and <i>X<sub>i</sub></i> independent Bin(<i>m</i>, 1/2). No algorithm can do "
             "better against it, whatever it sees.</li></ul>"
-            f"<p>{scale.rounds:,} rounds x {scale.replications} replications a cell, on blocks "
+            f"<p>{scale.rounds:,} rounds, replications a cell: "
+            f"{', '.join(f'{count} ({name})' for name, count in scale.replications.items())}; on blocks "
             f"{scale.block_rounds:,} x {scale.block_replications}. Regret is realised, against the best fixed action "
             "in hindsight. It may be negative: on an adversary that wanders slowly a learner can beat every fixed "
             "action.</p>"

@@ -40,7 +40,7 @@ class Grid:
     means: tuple[int, ...] = (10, 100)
     #: Replications for each number of rounds.
     horizons: Mapping[int, int] = field(
-        default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 8, 10**7: 4}
+        default_factory=lambda: {10**2: 1000, 10**3: 400, 10**4: 100, 10**5: 32, 10**6: 16, 10**7: 8}
     )
     law_means: tuple[int, ...] = (3, 30)
     law_rounds: int = 300

@@ -14,12 +14,12 @@ from belated.engine.result import Result
 from belated.forecasters import QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
-from belated.protocols import Floats, Learner
+from belated.protocols import Learner
 from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import ORDER, Block, Drawing, Finding, Formula, Rows, Section, Text, finding
 from belated.studies.paper import reordering
-from belated.studies.paper.part import Part, added
+from belated.studies.paper.part import Part, added, extra, penalty
 from belated.studies.paper.reordering import MEANS
 from belated.studies.results import Pairs, cell_frame, replication_frame
 from belated.studies.run import Done
@@ -131,26 +131,11 @@ def cells_of(grid: Grid) -> list[Cell]:
     return [*plays, *(cell for pair in long_cells(grid).values() for cell in pair), *feedback]
 
 
-def penalty(result: Result) -> Floats:
-    """sum_i Delta_i G*_i in each replication."""
-    return np.asarray(result.peaks @ GAPS, float)
-
-
-def extra(result: Result, base: Result) -> Floats:
-    """The regret that the delay added in each replication, at the horizon."""
-    return np.asarray(result.regret[:, -1] - base.regret[:, -1], float)
-
-
-def exact_verdict(result: Result, base: Result, family: int) -> Verdict:
-    """Theorem 6 as it stands, with the measured regret of the base: E R_n - E R^base_n <= sum_i Delta_i E G*_i."""
-    return added(result, extra(result, base), GAPS, family)
-
-
 def section_of(done: Done, grid: Grid) -> Section:
     cells = {**delay_cells(grid), **action_cells(grid)}
     bases = {name: done[cell] for name, cell in base_cells(grid).items()}
     mine = {key: cell for key, cell in cells.items() if key[0] in queued(grid)}
-    exact = {key: exact_verdict(done[cell], bases[queued(grid)[key[0]]], len(mine)) for key, cell in mine.items()}
+    exact = {key: added(done[cell], bases[queued(grid)[key[0]]], len(mine)) for key, cell in mine.items()}
     others = {key: cell for key, cell in cells.items() if key[0] in direct(grid)}
     white = {key: done[cell].judge(family=len(others)) for key, cell in others.items()}
     lemma, frames = reordering.blocks(done, grid.reordering)

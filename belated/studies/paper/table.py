@@ -54,7 +54,7 @@ def grid(size: Size) -> dict[str, Measured]:
 
     now, constant, random = delays.Constant(0), delays.Constant(TAU), delays.Geometric(mean=LATE)
     # What the instances play: n / (G* + 1) rounds, up to n / (LATE / 2) here.
-    short, less, often = size.rounds // (TAU + 1), int(2 * size.rounds / LATE), size.replications * 50
+    short, less, often = size.rounds // (TAU + 1), int(2 * size.rounds / LATE), size.replications * 20
     k = len(MEANS)
     return {
         "weinberger": Measured(cell(BOLD(Hedge(k)), constant, *size), cell(BOLD(Hedge(k)), now, short, often)),
@@ -65,7 +65,7 @@ def grid(size: Size) -> dict[str, Measured]:
 
 
 def _grid(full: bool) -> dict[str, Measured]:
-    return grid(Size(400_000, 200) if full else Size(40_000, 60))
+    return grid(Size(400_000, 200) if full else Size(40_000, 400))
 
 
 def cells(full: bool) -> list[Cell]:
