@@ -52,7 +52,7 @@ def narrow(tmp_path_factory):
 
 def test_a_small_grid_gives_the_whole_section(small, tmp_path):
     found = words(small)
-    assert [found[f"Theorem 1, {game} adversary"] for game in bold.GAMES] == ["likely holds", "likely holds", "holds"]
+    assert [found[f"Theorem 1, {game} adversary"] for game in bold.GAMES] == ["likely holds"] * 3
     assert found["Corollary"] == "likely holds"
     assert found["On the block adversary regret equals the exact lower bound, that of every forecaster."] == "matches"
     assert "fails" not in found.values()
@@ -71,8 +71,8 @@ def test_a_broken_learner_fails_but_not_where_nobody_can_learn(monkeypatch, tmp_
     assert all("holds" in words(described(bold, scale, tmp_path))[name] for name in kept)
     monkeypatch.setattr(Hedge, "update", staticmethod(backwards))
     section = described(bold, scale, tmp_path)
-    assert [words(section)[name] for name in kept] == ["fails", "fails", "holds"]
-    assert words(section)["Corollary"] == "fails"
+    assert [words(section)[name] for name in kept] == ["likely fails", "likely fails", "likely holds"]
+    assert words(section)["Corollary"] == "likely fails"
     assert words(section)["On the block adversary regret equals the exact lower bound, that of every forecaster."] == (
         "matches"
     )
@@ -127,7 +127,7 @@ def test_the_contrast_sees_when_the_rules_are_exchanged(tmp_path):
     results = {p[:3]: done[p.cell] for p in points}
     swap = {"BOLD": "QPM-D", "QPM-D": "BOLD"}
     exchanged = {(base, swap.get(rule, rule), delay): r for (base, rule, delay), r in results.items()}
-    assert contrast.dearer(exchanged).word == "fails"
+    assert contrast.dearer(exchanged).word == "likely fails"
     assert contrast.multiplies(exchanged).word == "likely fails"
     assert contrast.slopes(exchanged).word == "likely fails"
     multiplied = {(base, d): (results[base, "BOLD", d], results[base, "BOLD", 0]) for base, _, d in results if d}
@@ -136,7 +136,7 @@ def test_the_contrast_sees_when_the_rules_are_exchanged(tmp_path):
 
 def test_a_refuted_penalty_is_never_left_out(narrow, monkeypatch):
     """However small the penalty is beside the noise: a cell that is above it is counted."""
-    none = judge_paired(np.full(60, 50.0) + np.arange(60), np.zeros(60), -400.0, 400.0, most_allowed=400.0)
+    none = judge_paired(50.0 + np.arange(400) % 60, np.zeros(400), -400.0, 400.0, most_allowed=400.0)
     assert none.word == "fails"
     monkeypatch.setattr(contrast, "added", lambda late, base, family: none)
     assert contrast.penalty({("UCB1", 3): (None, None)}).word == "fails"

@@ -44,6 +44,14 @@ def test_too_few_decisions_say_nothing_and_when_they_will():
     assert not bounds.is_vacuous(bounds.bold(f, math.ceil(1.01 * needed), 9), math.ceil(1.01 * needed))
 
 
+@pytest.mark.parametrize("forecaster", ["qpmd", "direct", "bold"])
+def test_a_bound_that_regret_cannot_break_is_vacuous(forecaster):
+    """Below the number of decisions, and above what they can cost: their number times the largest gap."""
+    found = price(experiment(forecaster, "ucb1"), met(decisions=12_000, peak=2, means=(0.5, 0.55, 0.6)))
+    assert 1200 < found.with_delay < 12_000 and found.kind == "vacuous"
+    assert "not below 1,200, which everybody has" in found.text
+
+
 @pytest.mark.parametrize("forecaster", ["qpmd", "direct"])
 def test_means_that_are_estimated_make_an_estimate(forecaster):
     found = price(experiment(forecaster, "ucb1"), met())
@@ -94,7 +102,7 @@ def test_there_is_a_reason_where_there_is_no_bound(forecaster, learner, given, s
 def test_whole_numbers_are_written_whole():
     text = price(experiment("bold", "exp3"), met(decisions=20, peak=4)).text
     assert "not below 20, which" in text and "at about 73 decisions." in text
-    assert "not below 98, which" in price(experiment("qpmd", "ucb1"), met(decisions=98)).text
+    assert "not below 98, which" in price(experiment("qpmd", "ucb1"), met(decisions=98, means=(0.0, 0.5, 1.0))).text
     text = price(experiment("direct", "ucb1", actions=2), Met(40, 0, (0, 0), (0.0, 1.0))).text
     assert "after 40 decisions." in text
 

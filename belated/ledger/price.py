@@ -115,11 +115,13 @@ def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scal
     """Delay multiplies: (G* + 1) f(n / (G* + 1)) against f(n), and the like."""
     n, instances, name = met.decisions, met.peak + 1, type(rule).__name__
     whole, alone = late.bound(n), prompt.bound(n)
-    if bounds.is_vacuous(whole, n):
+    estimated = late.learner.bound(1.0) is None
+    gap = _largest_gap(met) if estimated else 1.0
+    if bounds.is_vacuous(whole, n, gap):
         over = f" over {_count(instances, 'instance')}" if rule.grows else ""
         text = (
             f"{_count(n, 'decision')} {'is' if n == 1 else 'are'} too few for a bound{over}: it is not below "
-            f"{_short(scale * n)}, which everybody has."
+            f"{_short(scale * gap * n)}, which everybody has."
         )
         start = _start(prompt)
         if start is not None and rule.grows:
@@ -133,7 +135,6 @@ def _multiplied(rule: Forecaster, late: Theorem, prompt: Theorem, met: Met, scal
         f"{spread}. The expected regret of {_count(n, 'decision')} is at most {_short(scale * whole)}; without delay "
         f"it would be {_short(scale * alone)}. This holds if delays depend neither on actions nor on outcomes."
     )
-    estimated = late.learner.bound(1.0) is None
     return _judged(text, scale * whole, scale * alone, scale * (whole - alone), estimated, met)
 
 
@@ -141,7 +142,7 @@ def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
     """Delay adds: a bound without delay, and about sum_i gap_i G*_i on top. Regret is at most n times the largest."""
     n = _upward(met.decisions)
     added = scale * (whole - alone)
-    gap = max(met.means) - min(met.means) if met.means else 1.0
+    gap = _largest_gap(met)
     text = (
         f"Delay adds about {_short(added)} to the bound on the regret: for each action its gap to the best, times the "
         f"most decisions for it that were open at once. The learner's bound without delay is {_short(scale * alone)}"
@@ -152,6 +153,11 @@ def _added(whole: float, alone: float, met: Met, scale: float) -> Price:
         )
         return Price("vacuous", text, scale * whole, scale * alone, added)
     return _judged(f"{text} after {_short(n)} decisions.", scale * whole, scale * alone, added, True, met)
+
+
+def _largest_gap(met: Met) -> float:
+    """What regret can be in a round at most, by the estimated means."""
+    return max(met.means) - min(met.means) if met.means else 1.0
 
 
 def _judged(text: str, whole: float, alone: float, added: float, estimated: bool, met: Met) -> Price:

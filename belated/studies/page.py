@@ -146,15 +146,21 @@ def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Find
     if ratios:
         span = number(ratios[0]) if len(ratios) == 1 else f"{number(min(ratios))} to {number(max(ratios))}"
         parts.append(f"measured / bound {span}")
-    missing = [v.needed for v in telling if v.needed is not None]
-    if missing:
-        most = max(v.count for v in telling if v.needed is not None)
-        span = f"{min(missing):,}" if len(set(missing)) == 1 else f"{min(missing):,} to {max(missing):,}"
-        parts.append(f"to be sure about {span} replications are needed, there are {most:,}")
+    open_ = [v for v in telling if v.needed is not None]
+    if open_:
+        needed, there = (
+            _span([int(x or 0) for x in xs]) for xs in ([v.needed for v in open_], [v.count for v in open_])
+        )
+        parts.append(f"to be sure about {needed} replications are needed, there are {there}")
     level = min((v.level for v in given), default=1.0)
     if level < 1.0:
         parts.append(f"confidence {level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
     return Finding(statement, word, "; ".join([*parts, note] if note else parts))
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def counted(words: Sequence[str]) -> str:

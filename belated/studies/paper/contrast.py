@@ -99,7 +99,8 @@ def penalty_cells(scale: Scale) -> dict[tuple[str, int], tuple[Play, Play]]:
 
 
 def cells_of(scale: Scale) -> list[Cell]:
-    return [*(point.cell for point in grid(scale)), *(cell for both in penalty_cells(scale).values() for cell in both)]
+    pairs = (cell for both in penalty_cells(scale).values() for cell in both)
+    return list({cell.key: cell for cell in (*(point.cell for point in grid(scale)), *pairs)}.values())
 
 
 def cells(full: bool) -> list[Cell]:
