@@ -11,7 +11,7 @@ from belated.theory import bounds
 
 GRID = peak.Grid(
     means=(3, 300),
-    horizons={100: 60, 1000: 40, 10_000: 30},
+    horizons={100: 60, 1000: 20, 10_000: 12},
     law_means=(3,),
     law_rounds=60,
     law_replications=4000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from belated.engine.result import Result
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import RoundRobin
-from belated.protocols import Floats
+from belated.protocols import Delays, Floats
 from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
@@ -128,6 +129,14 @@ TAILS: dict[type[Law], Callable[[Any, Floats], Any]] = {
 }
 
 
+#: The longest delay of a law that has one.
+LONGEST: dict[type[Delays], Callable[[Any], float]] = {
+    Constant: lambda law: law.d,
+    Uniform: lambda law: law.high,
+    Empirical: lambda law: law.array.max(),
+}
+
+
 def tails(law: Law, n: int) -> Floats:
     """P(tau >= k) for k = 1, ..., n."""
     chances: Floats = np.clip(np.asarray(TAILS[type(law)](law, np.arange(1.0, n + 1)), float), 0.0, 1.0)
@@ -203,10 +212,15 @@ def _opening() -> list[Block]:
 
 
 def _verdict(result: Result, mean: int, n: int, family: int) -> Verdict:
-    """The mean peak against the lemma. That G* is at most n - 1 needs no lemma; constant delays leave nothing open."""
-    peak, bound = result.peak.astype(float), bounds.outstanding(n, mean)
-    if isinstance(result.setting.delays, Constant):
-        return certain(float(peak.max()), bound, n - 1.0)
+    """The mean peak against the lemma. That G* is at most n - 1 needs no lemma.
+
+    It is at most the longest delay, too. Where that is not above the bound, and under constant delays, nothing is left
+    to chance.
+    """
+    peak, bound, law = result.peak.astype(float), bounds.outstanding(n, mean), result.setting.delays
+    longest = LONGEST[type(law)](law) if type(law) in LONGEST else math.inf
+    if longest <= bound or isinstance(law, Constant):
+        return certain(float(peak.mean()), bound, n - 1.0)
     return judge(peak, bound, 0.0, n - 1.0, family=family)
 
 
@@ -227,7 +241,7 @@ def _lemma_blocks(done: Done, grid: Grid, verdicts: Verdicts) -> list[Block]:
         finding(
             "E G*<sub>n</sub> ≤ B(n, E τ) + 1 for every i.i.d. law of finite mean.",
             verdicts.values(),
-            "vacuous where the bound is not below n - 1",
+            "vacuous where the bound is not below n - 1; certain where it is not below the longest delay",
         ),
         Drawing(
             "peak-growth",
