@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,18 @@ from belated.protocols import NEVER
 from belated.studies.page import Section
 from belated.studies.run import State
 from belated.studies.stats import number
-from belated.theory.verdicts import half_width
 
-STYLES = {"holds": "green", "matches": "green", "fails": "bold red", "unclear": "yellow", "shown": "blue"}
+STYLES = {
+    "holds": "green",
+    "matches": "green",
+    "likely holds": "cyan",
+    "unclear": "yellow",
+    "likely fails": "red",
+    "fails": "bold red",
+    "shown": "blue",
+}
+#: What the numbers behind a mean are; printed below every table that has them.
+MEANING = '± 95% (Student\'s, approximate), each cell alone; verdicts hold together with 99%, "likely" is approximate'
 #: Rows of a study that are printed; the page has them all.
 MOST = 60
 
@@ -45,7 +55,7 @@ def print_cells(frame: Any) -> None:
         printed += len(group)
         if printed > MOST and printed > len(group):
             print(f"and {len(frame) - printed + len(group)} cells more, in the page")
-            return
+            break
         late = "" if expiry is None else f", tickets expire after {expiry:,}"
         shown = Table(title=escape(f"{game}, {rounds:,} rounds{late}"), title_justify="left", box=SIMPLE)
         for name in ("forecaster", "delays"):
@@ -54,10 +64,11 @@ def print_cells(frame: Any) -> None:
             shown.add_column(name, justify="right", no_wrap=True)
         shown.add_column("verdict")
         for row in group.iter_rows(named=True):
-            regret = _spread(row["regret"], row["standard_error"], row["replications"])
+            regret = _spread(row["regret"], row["spread"])
             numbers = (regret, number(row["peak"]), number(row["bound"]), number(row["ratio"]))
             shown.add_row(escape(row["forecaster"]), escape(row["delays"]), *numbers, _word(row["verdict"]))
         Console().print(shown)
+    print(MEANING)
 
 
 def print_end(state: State, page: Path) -> None:
@@ -81,6 +92,7 @@ def summary(result: Result) -> dict[str, Any]:
         "expiry": None if result.setting.expiry == NEVER else result.setting.expiry,
         "regret": result.mean_regret,
         "standard_error": result.standard_error if result.replications > 1 else None,
+        "spread": result.spread if math.isfinite(result.spread) else None,
         "low": verdict.low if result.replications > 1 else None,
         "high": verdict.high if result.replications > 1 else None,
         "bound": result.bound,
@@ -102,8 +114,10 @@ def print_play(result: Result) -> None:
     )
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")
-    regret = _spread(result.mean_regret, result.standard_error, result.replications)
-    shown.add_row("regret", f"{regret} after {result.rounds:,} rounds")
+    shown.add_row("regret", f"{_spread(result.mean_regret, result.spread)} after {result.rounds:,} rounds")
+    if result.replications > 1:
+        sure = f"99% sure: {number(known['low'])} to {number(known['high'])}"
+        shown.add_row("", f"± 95%, approximate (Student); {sure}; {result.replications:,} replications")
     bound = f"none: {result.bound_reason}" if result.bound is None else number(result.bound)
     shown.add_row("bound", bound)
     if result.bound is not None:
@@ -136,13 +150,13 @@ def print_game(described: Description) -> None:
             console.print(shown)
 
 
-def _spread(mean: float, error: float, replications: int) -> str:
-    """A mean with a 95% interval, where there is one."""
-    return f"{number(mean)} ± {number(half_width(error, replications, 0.95))}" if replications > 1 else number(mean)
+def _spread(mean: float, spread: float | None) -> str:
+    """A mean with its approximate 95% interval, where there is one."""
+    return number(mean) if spread is None or math.isinf(spread) else f"{number(mean)} ± {number(spread)}"
 
 
 def _word(word: str) -> str:
-    style = STYLES.get(word, "dim")
+    style = STYLES.get(word.removesuffix(", uninformative") if word.startswith("likely") else word, "dim")
     return f"[{style}]{word}[/{style}]"
 
 

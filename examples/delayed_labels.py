@@ -70,7 +70,7 @@ def as_markdown(table, rows, shuffles):
         "# What late labels cost",
         "",
         "River's ImageSegments data: photographs, 18 features, 7 labels. "
-        f"{len(rows):,} rows, {shuffles} shuffles: share of labels that were predicted, with its standard error.",
+        f"{len(rows):,} rows, {shuffles} shuffles: share of labels that were predicted (and its standard error).",
         f"`python examples/delayed_labels.py --rows {len(rows)} --shuffles {shuffles} --out docs` makes this page.",
         "",
         "![accuracy against delay](img/delayed-labels.svg)",
@@ -79,7 +79,7 @@ def as_markdown(table, rows, shuffles):
         "| --- | ---: | --- | ---: | ---: |",
     ]
     for (name, delay, how), (mean, error) in table.items():
-        cells = (f"{100 * m:.2f} ± {100 * e:.2f} %" for m, e in zip(mean, error, strict=True))
+        cells = (f"{100 * m:.2f} % ({100 * e:.2f})" for m, e in zip(mean, error, strict=True))
         lines.append(f"| {name} | {delay} | {how} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", READING, ""])
 

@@ -422,7 +422,7 @@ def test_statistics_of_an_action_begin_anew_when_it_is_replaced(ledger):
     before = ledger.statistics(experiment)
     assert [each["pulls"] for each in before["actions"]] == before["pulls"] == [3, 3]
     low, high = before["actions"][0]["interval"]  # all alike, yet others may exist that were not seen
-    assert 0.1 < low < 0.5 < high < 0.9 and low == pytest.approx(0.5 * 0.05 ** (1 / 3))
+    assert 0.0 < low < 0.1 and 0.9 < high < 1.0, "three rewards tell little"
     (experiment,) = ledger.serve([Replace(experiment, "a", "A")])
     assert decide(ledger, experiment).name == "A"
     told = ledger.statistics(experiment)

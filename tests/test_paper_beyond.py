@@ -116,14 +116,14 @@ def test_bold_against_itself_with_other_draws_has_no_less_regret():
             for s in (seed, seed + 1)
         )
         words.append(shared.pair("twin", a, b).word)
-    assert words.count("holds") <= 1
+    assert sum(word.endswith("holds") for word in words) <= 1
 
 
 def test_a_statement_the_wrong_way_round_fails(finished):
     cells = probability_plays(TINY)
     query, ticket = (finished[cells["constant", 40, whose]] for whose in ("query", "ticket"))
-    assert shared.pair("right", query, ticket).word == "holds"
-    assert shared.pair("wrong", ticket, query).word == "fails"
+    assert shared.pair("right", query, ticket).word.endswith("holds")
+    assert shared.pair("wrong", ticket, query).word.endswith("fails")
 
 
 def test_one_that_is_not_the_same_play_fails(finished):
@@ -136,11 +136,11 @@ def test_one_that_is_not_the_same_play_fails(finished):
 def test_a_wrong_count_of_open_tickets_fails(finished, monkeypatch):
     right = lossy.expected_open
     monkeypatch.setattr(lossy, "expected_open", lambda *given: right(*given) + 12.0)
-    assert lossy.open_finding(finished, TINY).word == "fails"
+    assert lossy.open_finding(finished, TINY).word == "likely fails"
 
 
 def test_the_worst_word_counts():
-    good, unclear = (shared.Pairing("w", 1.0, 1.0, shared.Interval(1.2, low, 1.4)) for low in (1.1, 0.9))
+    good, unclear = (shared.Pairing("w", 1.0, 1.0, shared.Interval(1.2, 1.1, 1.4), w) for w in ("holds", "unclear"))
     assert shared.together("s", [good, good]).word == "holds"
     assert shared.together("s", [good, unclear]).word == "unclear"
 
@@ -148,15 +148,15 @@ def test_the_worst_word_counts():
 # --- the interval of a ratio ---
 
 
-def test_the_ratio_s_interval_contains_one_just_if_the_difference_s_contains_zero():
+def test_the_ratio_s_interval_excludes_one_wherever_the_difference_s_excludes_zero():
     draws = np.random.default_rng(3)
     both = set()
     for shift in np.linspace(-1.5, 1.5, 61):
         base = draws.normal(20, 3, 15)
         other = base + shift + draws.normal(0, 1.5, 15)
         ratio = shared.ratio_interval(other, base)
-        agrees = ratio.contains(1.0)
-        assert agrees == mean_interval(other - base).contains(0.0)
+        agrees = mean_interval(other - base).contains(0.0)
+        assert agrees or not ratio.contains(1.0)
         both.add(agrees)
     assert both == {True, False}
 
@@ -177,7 +177,6 @@ def test_a_ratio_to_what_may_be_zero_says_nothing():
         interval = shared.ratio_interval(draws.normal(10, 1, 20), draws.normal(below, 1, 20))
         assert (interval.low, interval.high) == (-np.inf, np.inf)
     assert shared.ratio_interval([1.0], [2.0]).low == -np.inf
-    assert shared.Pairing("w", 0.0, 10.0, interval).word == "unclear"
 
 
 # --- cost ---

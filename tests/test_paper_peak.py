@@ -11,7 +11,7 @@ from belated.theory import bounds
 
 GRID = peak.Grid(
     means=(3, 300),
-    horizons={100: 60, 1000: 20, 10_000: 8},
+    horizons={100: 60, 1000: 20, 10_000: 12},
     law_means=(3,),
     law_rounds=60,
     law_replications=4000,
@@ -33,7 +33,7 @@ def words(done: Done) -> list[str]:
 
 
 def test_findings(done: Done):
-    assert words(done) == ["holds", "matches", "holds", "no bound", "matches"]
+    assert words(done) == ["likely holds", "matches", "holds", "no bound", "matches"]
 
 
 def test_section_is_whole(done: Done):
@@ -73,7 +73,7 @@ def test_longer_batches_fail(done: Done, monkeypatch: pytest.MonkeyPatch):
 def test_other_losses_fail(done: Done, monkeypatch: pytest.MonkeyPatch):
     mistaken = {0.12: peak.lossy_cells(GRID)[0.1]}
     monkeypatch.setattr(peak, "lossy_cells", lambda grid: mistaken)
-    assert words(done)[4] == "fails"
+    assert words(done)[4] == "likely fails"
 
 
 @pytest.mark.parametrize("name", peak.laws(30))
@@ -95,5 +95,5 @@ def test_union_bound_lies_between(done: Done):
 def test_the_study_simulates_enough():
     cells = peak.PART.cells(False)
     assert len({cell.key for cell in cells}) == len(cells)
-    assert 4e8 < sum(cell.decisions for cell in cells) < 1.1e9
+    assert 4e8 < sum(cell.decisions for cell in cells) < 1.4e9
     assert sum(cell.decisions for cell in peak.PART.cells(True)) > 5e9

@@ -44,6 +44,14 @@ def test_too_few_decisions_say_nothing_and_when_they_will():
     assert not bounds.is_vacuous(bounds.bold(f, math.ceil(1.01 * needed), 9), math.ceil(1.01 * needed))
 
 
+@pytest.mark.parametrize("forecaster", ["qpmd", "direct", "bold"])
+def test_a_bound_that_regret_cannot_break_is_vacuous(forecaster):
+    """Below the number of decisions, and above what they can cost: their number times the largest gap."""
+    found = price(experiment(forecaster, "ucb1"), met(decisions=12_000, peak=2, means=(0.5, 0.55, 0.6)))
+    assert found.with_delay == pytest.approx(1200, rel=1e-3) and found.kind == "vacuous"
+    assert "not below 1,200, which everybody has" in found.text
+
+
 @pytest.mark.parametrize("forecaster", ["qpmd", "direct"])
 def test_means_that_are_estimated_make_an_estimate(forecaster):
     found = price(experiment(forecaster, "ucb1"), met())

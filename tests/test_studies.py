@@ -15,6 +15,7 @@ from belated.studies.results import Results, labels
 from belated.studies.run import CellsFailed, Local, run_cells
 from belated.studies.store import Store
 from belated.studies.study import Study, StudyProblems
+from belated.theory.intervals import sure
 
 SMALL = """
 title = "A small one"
@@ -336,7 +337,12 @@ def test_a_file_that_is_not_there_or_not_toml(tmp_path):
 def test_frames(small):
     results, _ = small
     frame = results.frame()
-    assert frame.shape[0] == 8 and frame["verdict"].is_in(["holds", "vacuous", "holds, uninformative"]).all()
+    assert frame.shape[0] == 8 and frame["verdict"].is_in(["holds", "likely holds", "vacuous"]).all()
+    for row, (_, r) in zip(frame.to_dicts(), results, strict=True):
+        ends = sure(r.regret[:, -1], *r.regret_range, 0.99, family=8)
+        assert (row["low"], row["high"]) == ends, "the interval of the regret, without the bound's own error"
+        assert row["spread"] == r.spread and row["spread"] > row["standard_error"]
+        assert (row["replications_needed"] is None) == (row["verdict"] in ("holds", "vacuous"))
     assert frame["regret"].to_list() == [r.mean_regret for _, r in results]
     assert results.replications().shape[0] == 8 * 8
     curves = results.curves().filter((polars.col("rounds") == 500) & (polars.col("forecaster") == "bold(ucb1)"))
@@ -385,10 +391,12 @@ def test_two_studies_are_compared(small, tmp_path):
     other = Study.parse(SMALL.replace('"bold(ucb1)", "delayeducb1"', '"qpmd(ucb1)"')).run(tmp_path)
     same = results.compare(results)
     assert same.shape[0] == 8 and (same["difference"] == 0).all() and same["paired"].all()
+    assert (same["low"] < 0).all() and (same["finding"] == "no difference shown").all(), "no interval is a point"
     against = results.compare(other, on=["game", "delays", "rounds"])
     assert against.shape[0] == 8 and against["paired"].all()
     bold = against.filter(polars.col("forecaster") == "bold(ucb1) | qpmd(ucb1)")
-    assert (bold["finding"] == "higher").all() and (bold["low"] > 0).all()
+    assert bold["finding"].is_in(["higher", "likely higher"]).all()
+    assert ((bold["low"] > 0) == (bold["finding"] == "higher")).all()
     unpaired = results.compare(other, on=["game", "delays", "rounds"], paired=False)
     assert not unpaired["paired"].any() and unpaired["difference"].to_list() == against["difference"].to_list()
     with pytest.raises(InvalidArgument, match="share no cell"):

@@ -31,7 +31,7 @@ def test_bold_stays_below_its_bound_against_adversaries(learner, law):
     feedback = learner.feedback
     for game in (bl.games.RandomWalk(3, feedback=feedback), bl.games.Switching(3, feedback=feedback)):
         r = bl.play(bl.BOLD(learner), game, law, rounds=20_000, replications=20)
-        assert r.verdict.startswith("holds")
+        assert r.verdict.removeprefix("likely ").startswith("holds")
         assert np.array_equal(r.instances, r.peak + 1)
 
 
@@ -45,7 +45,7 @@ def test_the_stochastic_theorems_hold(law):
         bl.BOLD(bl.UCB1(3)),
     ):
         r = bl.play(forecaster, BERNOULLI, law, rounds=30_000, replications=20)
-        assert r.verdict.startswith("holds"), r
+        assert r.verdict.endswith("holds") or (r.verdict == "vacuous" and isinstance(forecaster, bl.BOLD)), r
 
 
 @pytest.mark.parametrize("law", [bl.delays.Uniform(0, 60), bl.delays.Geometric(mean=30), bl.delays.Poisson(mean=30)])
@@ -130,7 +130,7 @@ def test_a_game_that_does_not_say_what_its_regret_is_against_gets_no_verdict(eng
         comparator = bl.Game.comparator
 
     def played(game):
-        return bl.play(bl.BOLD(bl.Exp3(2)), game, bl.delays.Constant(0), rounds=2000, replications=3, engine=engine)
+        return bl.play(bl.BOLD(bl.Exp3(2)), game, bl.delays.Constant(0), rounds=2000, replications=30, engine=engine)
 
     for game in (Silent(), Chase()):
         r = played(game)
@@ -187,11 +187,20 @@ def test_a_bound_that_the_gaps_do_not_allow_to_break_is_vacuous():
     assert theorem_of(bl.DelayedUCB1(2), means=(0.5, 0.5)).bound(100) == 0
 
 
+def test_a_bound_that_regret_cannot_break_is_vacuous():
+    """Below n, and above n times the largest gap: nobody can have such a regret."""
+    r = bl.play(bl.QPMD(bl.UCB1(2)), bl.games.Bernoulli([0.5, 0.55]), bl.delays.Constant(9), rounds=10_000)
+    assert r.regret_range == (0.0, pytest.approx(500.0)) and r.bound == pytest.approx(500.0)
+    assert r.verdict == "vacuous"
+    walk = bl.play(bl.BOLD(bl.Hedge(2)), bl.games.RandomWalk(2, feedback="full"), bl.delays.Constant(0), rounds=50)
+    assert walk.regret_range == (-50.0, 50.0)
+
+
 def test_a_broken_learner_turns_the_verdict(monkeypatch):
     """A learner that stops learning is above its bound, and the verdict says so; one replication proves nothing."""
     monkeypatch.setattr(bl.Hedge, "update", bl.RoundRobin.update)
     game = bl.games.RewardTable([[0.0, 1.0, 0.0]] * 20_000, "full")
     many, single = (
-        bl.play(bl.BOLD(bl.Hedge(3)), game, bl.delays.Constant(2), rounds=20_000, replications=r) for r in (5, 1)
+        bl.play(bl.BOLD(bl.Hedge(3)), game, bl.delays.Constant(2), rounds=20_000, replications=r) for r in (30, 1)
     )
     assert many.verdict == "fails" and single.verdict == "unclear"

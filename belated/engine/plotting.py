@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from belated.errors import InvalidArgument
+from belated.protocols import Floats
+from belated.theory.intervals import reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +27,14 @@ def check_picture(path: str | Path) -> None:
         raise InvalidArgument(f"{str(path)!r} must end in one of {', '.join(sorted(kinds))}")
 
 
+def reaches(samples: Floats) -> Floats:
+    """How far the 95% band of the mean of the rows reaches, approximately; NaN, so that none is drawn, if not known."""
+    widths = np.array([reach(column, 0.95) for column in samples.T])
+    return np.where(np.isfinite(widths), widths, np.nan)
+
+
 def regret_figure(results: Sequence[Result]) -> Any:
-    """Mean regret of each result against the round, a 95% band, and the bound where there is one."""
+    """Mean regret of each result against the round, an approximate 95% band, and the bound where there is one."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -39,9 +47,8 @@ def regret_figure(results: Sequence[Result]) -> Any:
         mean = result.regret.mean(axis=0)
         lowest = min(lowest, float(mean.min()))
         axes.plot(result.checkpoints, mean, color=color, label=repr(result.setting.forecaster))
-        if result.replications > 1:
-            width = 1.96 * result.regret.std(axis=0, ddof=1) / np.sqrt(result.replications)
-            axes.fill_between(result.checkpoints, mean - width, mean + width, color=color, alpha=0.2, linewidth=0)
+        width = reaches(result.regret)
+        axes.fill_between(result.checkpoints, mean - width, mean + width, color=color, alpha=0.2, linewidth=0)
         curve = result.bound_curve
         if curve is not None and result.verdict != "vacuous":
             axes.plot(result.checkpoints, curve, color=color, linestyle="--", linewidth=1, label="its bound")
@@ -50,7 +57,7 @@ def regret_figure(results: Sequence[Result]) -> Any:
     if lowest == 0.0:
         axes.set_ylim(bottom=0.0)
     axes.set_xlabel("round")
-    axes.set_ylabel("regret")
+    axes.set_ylabel("regret (mean, approximate 95% band)")
     setting = results[0].setting
     axes.set_title(
         "\n".join(shorten(repr(x), 100, placeholder=" ...") for x in (setting.game, setting.delays)), fontsize=9

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from belated.engine.certificate import Certificate
 from belated.engine.workspace import Setting
 from belated.protocols import Floats
+from belated.theory.intervals import reach
 from belated.theory.theorems import Theorem, error_of
 from belated.theory.verdicts import LEVEL, Verdict, judge
 
@@ -85,19 +86,22 @@ class Result:
             return None
         return np.array([self.theorem.bound(int(n)) for n in self.checkpoints])
 
+    @property
+    def regret_range(self) -> tuple[float, float]:
+        """What regret can be at the horizon, whoever plays: 0 to n times the largest gap, or n times the range."""
+        game, means = self.setting.game, self.setting.game.means
+        if not game.stochastic or means is None:
+            return -self.rounds * game.scale, self.rounds * game.scale
+        return 0.0, self.rounds * float(np.ptp(np.asarray(means, float), axis=-1).max())
+
     def judge(self, level: float = LEVEL, family: int = 1) -> Verdict:
         """The mean regret against the bound, with confidence; with `family` verdicts given together, all at once."""
-        if self.bound is None or isinstance(self.theorem, str):
-            return judge(self.mean_regret, self.standard_error, self.replications, None, level=level, family=family)
-        error = self.standard_error + self.theorem.error(self.rounds)
-        trivial = self.bound if self.theorem.vacuous(self.rounds) else math.inf
-        return judge(
-            self.mean_regret, error, self.replications, self.bound, trivial=trivial, level=level, family=family
-        )
+        error = 0.0 if isinstance(self.theorem, str) else self.theorem.error(self.rounds)
+        return judge(self.regret[:, -1], self.bound, *self.regret_range, error=error, level=level, family=family)
 
     @property
     def verdict(self) -> str:
-        """The word of `judge`: holds, "holds, uninformative", vacuous, unclear, fails or no bound."""
+        """The word of `judge`, such as "holds", "likely holds", "vacuous", "unclear", "fails" or "no bound"."""
         return self.judge().word
 
     @property
@@ -110,8 +114,16 @@ class Result:
         """Of `mean_regret`; 0 with a single replication."""
         return error_of(self.regret[:, -1])
 
+    @property
+    def spread(self) -> float:
+        """What stands behind +-: how far the 95% interval of `mean_regret` reaches, approximately (Student).
+
+        Infinite with a single replication, or if all are alike.
+        """
+        return reach(self.regret[:, -1], 0.95)
+
     def __repr__(self) -> str:
-        spread = f" +- {self.standard_error:.3g}" if self.replications > 1 else ""
+        spread = f" +- {self.spread:.3g} (95%)" if math.isfinite(self.spread) else ""
         bound = f"no bound: {self.bound_reason}" if self.bound is None else f"bound {self.bound:.6g}, {self.verdict}"
         return (
             f"<{self.setting.forecaster!r} after {self.rounds:,} rounds x {self.replications}: "
@@ -136,7 +148,9 @@ class Result:
         return polars.DataFrame(columns, schema_overrides={"bound": polars.Float64})
 
     def plot(self, path: str | Path | None = None, *others: Result) -> Any:
-        """Draw mean regret with a 95% band and the bound; saved to `path` if given. More results share the axes.
+        """Draw mean regret with a 95% band (Student's, approximate) and the bound; saved to `path` if given.
+
+        More results share the axes.
 
         Returns the matplotlib figure.
         """

@@ -20,6 +20,7 @@ from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.price import Met, price
 from belated.ledger.store import Event, ExperimentRow, Reader, Store
+from belated.theory.intervals import from_sums
 
 #: Raised whenever what a saved fold holds, or means, changes. Those that say nothing are of the first.
 FORMAT = 1
@@ -33,11 +34,8 @@ POINTS = 500
 FEW = 60
 #: Events that are read at a time.
 CHUNK = 2000
-#: Width of an interval for a mean, in standard errors: 95%.
-ERRORS = 1.959963984540054
-#: The chance that is left outside of it; and the relative variance of rewards that are alike but for rounding.
-UNSEEN = 0.05
-ALIKE = 1e-12
+#: The level of the interval of a mean reward.
+LEVEL = 0.95
 #: What can happen to actions.
 CHANGES = {"replace": "replaced", "grow": "added"}
 
@@ -237,14 +235,8 @@ class Fold:
     def _action(self, experiment: Experiment, action: int) -> dict[str, Any]:
         count, total, squares = self.rewards[action]
         mean = total / count if count else None
-        interval = [experiment.low, experiment.high]
-        if mean is not None and count > 1:
-            variance = squares / count - mean * mean
-            width = ERRORS * math.sqrt(max(variance, 0.0) / (count - 1))
-            interval = [max(experiment.low, mean - width), min(experiment.high, mean + width)]
-            if variance <= ALIKE * mean * mean:  # all alike: so many others may exist, and none of them be seen
-                unseen = 1.0 - UNSEEN ** (1.0 / count)
-                interval = [mean + unseen * (end - mean) for end in (experiment.low, experiment.high)]
+        # It holds at all times together: how often a learner plays an action depends on what that has paid.
+        interval = list(from_sums(int(count), total, squares, experiment.low, experiment.high, LEVEL))
         return {
             "name": experiment.actions[action],
             "pulls": self.pulls[action] - self.before[action],

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from belated.engine.plotting import reaches
 from belated.studies.stats import mean_interval
-from belated.theory.verdicts import half_width
 
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
@@ -90,26 +90,26 @@ def means(
     marker: int | None = None,
     **settings: Any,
 ) -> None:
-    """Means of samples against x, with 95% intervals, in the colour of that number and its marker or another's."""
+    """Means of samples against x, approximate 95% bands, in the colour of that number and its marker or another's."""
     intervals = [mean_interval(s, 0.95) for s in samples]
     middle = np.array([i.mean for i in intervals])
-    low, high = np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+    low, high = (
+        np.where(np.isfinite(ends), ends, np.nan) for ends in ([i.low for i in intervals], [i.high for i in intervals])
+    )
     color = COLORS[number % len(COLORS)]
     shape = MARKERS[(number if marker is None else marker) % len(MARKERS)]
     axes.plot(x, middle, color=color, marker=shape, label=label, **settings)
-    if np.isfinite(low).all():
-        axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+    axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
 def band(axes: Any, x: Any, samples: Any, number: int, label: str, **settings: Any) -> None:
-    """The mean of the rows of an array against x, with a 95% band."""
+    """The mean of the rows of an array against x, with an approximate 95% band."""
     data = np.asarray(samples, float)
     middle = data.mean(axis=0)
     color = COLORS[number % len(COLORS)]
     axes.plot(x, middle, color=color, label=label, **settings)
-    if len(data) > 1:
-        width = data.std(axis=0, ddof=1) * half_width(1 / np.sqrt(len(data)), len(data), 0.95)
-        axes.fill_between(x, middle - width, middle + width, color=color, alpha=0.18, linewidth=0)
+    width = reaches(data)
+    axes.fill_between(x, middle - width, middle + width, color=color, alpha=0.18, linewidth=0)
 
 
 def line(axes: Any, x: Any, y: Any, number: int, label: str | None = None, **settings: Any) -> None:

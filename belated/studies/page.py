@@ -24,10 +24,13 @@ from belated.theory.verdicts import Verdict
 TONES = {
     "holds": "good",
     "holds, uninformative": "weak",
+    "likely holds": "weak",
+    "likely holds, uninformative": "weak",
     "matches": "good",
     "vacuous": "dull",
     "no bound": "dull",
     "unclear": "doubt",
+    "likely fails": "bad",
     "fails": "bad",
     "shown": "told",
     "bound": "good",
@@ -38,7 +41,31 @@ TONES = {
     "depends": "bad",
 }
 #: From bad to good: what many verdicts come to together.
-ORDER = ("fails", "unclear", "holds", "matches", "holds, uninformative", "vacuous", "no bound", "shown")
+ORDER = (
+    "fails",
+    "likely fails",
+    "unclear",
+    "likely holds",
+    "holds",
+    "matches",
+    "likely holds, uninformative",
+    "holds, uninformative",
+    "vacuous",
+    "no bound",
+    "shown",
+)
+#: What of it is a warning, however few of the cells it comes from.
+ALARMS = ORDER[:3]
+#: What every page with verdicts and bands says of them.
+MEANING = (
+    "Bands, and what stands behind ±, are 95% intervals of a mean alone: Student's, longer where values are skewed, an "
+    "approximation. <i>Low</i> and <i>high</i> are intervals that hold whatever the law of what was measured, because "
+    "it is bounded, for all cells of the verdict together with 99% confidence. <i>Holds</i> and <i>fails</i> rest on "
+    "them; <i>likely</i> says that they do not decide, and that the approximation does, at the same level. "
+    "<i>Matches</i> says that an approximate interval contains the number. A bound more than twenty times what was "
+    "measured is called uninformative, one that cannot be broken (regret is at most n times the largest gap, or n "
+    "times the range of the rewards) vacuous."
+)
 
 
 @dataclass(frozen=True)
@@ -105,19 +132,51 @@ class Section:
 
 
 def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Finding:
-    """One finding from the verdicts on many cells: the worst word, how often each came, and the range of the ratio."""
+    """One finding from the verdicts on many cells: the worst word, how often each came, and the range of the ratio.
+
+    Cells in which the bound says nothing are told apart. Where they are most of all, the finding is that it says
+    nothing, unless one of the others is a warning.
+    """
     given = list(verdicts)
-    counts = {word: sum(v.word == word for v in given) for word in ORDER}
-    found = [word for word in ORDER if counts[word]]
-    word = found[0] if found else "no bound"
-    ratios = [v.ratio for v in given if v.ratio is not None]
-    parts = [", ".join(f"{counts[w]} x {w}" for w in found) + f" of {len(given)} cells"] if len(given) > 1 else []
+    telling = [v for v in given if v.word not in ("vacuous", "no bound")]
+    word = min((v.word for v in telling), key=ORDER.index, default=given[0].word if given else "no bound")
+    if 2 * len(telling) < len(given) and word not in ALARMS:
+        word = "vacuous"
+    parts = [counted([v.word for v in given])] if len(given) > 1 else []
+    ratios = [v.ratio for v in telling if v.ratio is not None]
     if ratios:
         span = number(ratios[0]) if len(ratios) == 1 else f"{number(min(ratios))} to {number(max(ratios))}"
         parts.append(f"measured / bound {span}")
-    if given:
-        parts.append(f"confidence {given[0].level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
+    open_ = [v for v in telling if v.needed is not None]
+    if open_:
+        needed, there = (
+            _span([int(x or 0) for x in xs]) for xs in ([v.needed for v in open_], [v.count for v in open_])
+        )
+        parts.append(f"to be sure about {needed} replications are needed, there are {there}")
+    level = min((v.level for v in given), default=1.0)
+    if level < 1.0:
+        parts.append(f"confidence {level:.0%}" + (" for all cells together" if len(given) > 1 else ""))
     return Finding(statement, word, "; ".join([*parts, note] if note else parts))
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def counted(words: Sequence[str]) -> str:
+    """How often each word came, of the cells in which the bound says something.
+
+    >>> counted(["holds", "holds", "likely holds", "vacuous"])
+    'of 3 cells: 1 x likely holds, 2 x holds; in 1 more the bound is vacuous'
+    """
+    telling = [word for word in words if word not in ("vacuous", "no bound")]
+    told = ", ".join(f"{telling.count(word)} x {word}" for word in ORDER if word in telling)
+    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {told}"] if telling else []
+    for word, said in (("vacuous", "the bound is vacuous"), ("no bound", "there is no bound")):
+        if word in words:
+            parts.append(f"in {words.count(word)} {'more ' if telling else ''}{said}")
+    return "; ".join(parts)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from belated.engine.result import Result
 from belated.studies import figures
 from belated.studies.cells import Play
-from belated.studies.page import Drawing, Page, Rows, Section, Text, finding
+from belated.studies.page import MEANING, Drawing, Page, Rows, Section, Text, finding
 from belated.studies.results import Pairs, Results, cell_frame, curve_frame, labels, replication_frame
 
 Group = list[tuple[Play, Result]]
@@ -35,9 +35,9 @@ def study_page(results: Results) -> Page:
     study = results.study
     lead = escape(study.description) or f"{len(study.cells)} cells, {study.decisions:,} simulated decisions."
     notes = [
-        f"{len(study.cells)} cells, {study.decisions:,} simulated decisions. Bands are 95% confidence intervals of the "
-        "mean; verdicts hold for all cells together with 99% confidence. Forecasters that share a section met the same "
-        "outcomes and delays. The data are in <code>data/*.parquet</code>, the figures in <code>figures/</code>."
+        f"{len(study.cells)} cells, {study.decisions:,} simulated decisions. {MEANING} Forecasters that share a "
+        "section met the same outcomes and delays. The data are in <code>data/*.parquet</code>, the figures in "
+        "<code>figures/</code>."
     ]
     return Page(study.title, lead, sections, notes)
 
@@ -51,6 +51,8 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
             labels(cell)["forecaster"],
             labels(cell)["delays"],
             result.mean_regret,
+            result.spread if result.spread < np.inf else None,
+            result.replications,
             verdict.low,
             verdict.high,
             float(result.peak.mean()),
@@ -60,18 +62,31 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
         ]
         for (cell, result), verdict in zip(group, verdicts, strict=True)
     ]
-    header = ("forecaster", "delays", "regret", "low", "high", "G*", "bound", "measured / bound", "verdict")
+    header = (
+        *("forecaster", "delays", "regret", "± 95%", "replications", "low", "high"),
+        *("G*", "bound", "measured / bound", "verdict"),
+    )
     reasons = dict.fromkeys(r.bound_reason for _, r in group if r.bound_reason)
     blocks: list[Any] = [
         finding("Mean regret is at most the theorem's bound.", [v for v in verdicts if v.bound is not None] or verdicts)
     ]
     if len({_delay(cell) for cell, _ in group}) > 1:
         blocks.append(
-            Drawing(f"regret-by-delay-{number}", delay_panel(group), "Regret at the horizon against the mean delay.")
+            Drawing(
+                f"regret-by-delay-{number}",
+                delay_panel(group),
+                "Regret at the horizon against the mean delay, approximate 95% bands.",
+            )
         )
     shown = "; thin dashes are bounds" if any(r.bound is not None for _, r in group) else ""
-    blocks.append(Drawing(f"regret-by-round-{number}", round_panel(group), f"Regret along the way{shown}."))
-    blocks.append(Rows(header, rows, "All cells: mean regret at the horizon with its interval."))
+    blocks.append(
+        Drawing(f"regret-by-round-{number}", round_panel(group), f"Regret along the way, approximate 95% bands{shown}.")
+    )
+    caption = (
+        "All cells: mean regret at the horizon. ± is approximate, for the cell alone; low and high hold whatever the "
+        "law of regret, for all cells of the page together with 99% confidence."
+    )
+    blocks.append(Rows(header, rows, caption))
     if reasons:
         listed = "".join(f"<li>{escape(str(reason))}</li>" for reason in reasons)
         blocks.append(Text(f"<p>No bound where:</p><ul>{listed}</ul>"))

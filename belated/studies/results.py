@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,10 @@ from belated.errors import InvalidArgument
 from belated.protocols import Learner
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
-from belated.studies.stats import mean_interval
 from belated.studies.store import Store
 from belated.studies.study import Study
-from belated.theory.verdicts import LEVEL
+from belated.theory.intervals import Ends, reach, sure
+from belated.theory.verdicts import LEVEL, direction, side
 
 if TYPE_CHECKING:
     import polars
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 Pairs = Sequence[tuple[Play, Result]]
 #: What names a cell, apart from how often it was played.
 LABELS = ("forecaster", "game", "delays", "rounds", "expiry")
+#: What `compare` calls where a difference lies.
+FOUND = {
+    "above": "higher",
+    "below": "lower",
+    "likely above": "likely higher",
+    "likely below": "likely lower",
+    "unclear": "no difference shown",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +72,12 @@ class Results:
         return f"<results of {self.study!r}>"
 
     def frame(self) -> polars.DataFrame:
-        """One row a cell: labels, regret with its interval, peak, bound, verdict."""
+        """One row a cell: labels, regret with its intervals, peak, bound, verdict.
+
+        `spread` is what stands behind ±: the reach of the cell's own 95% interval, an approximation (Student's, longer
+        where regret is skewed). From `low` to `high` goes an interval that holds whatever the law of regret is, for all
+        cells together with 99% confidence.
+        """
         return cell_frame(self.pairs)
 
     def curves(self) -> polars.DataFrame:
@@ -97,7 +111,9 @@ class Results:
         Cells meet where all labels in `on` agree; leave "forecaster" out to set one forecaster against another. Where
         both met the same outcomes and delays (same game, law, seed and horizon), replications are paired, which as a
         rule makes the interval of the difference shorter; `paired` insists on that or forbids it. Cells without a
-        partner are left out. The intervals hold for all rows together with probability `level`.
+        partner are left out. The intervals, from `low` to `high`, hold whatever the law of regret is, for all rows
+        together with probability `level`. `finding` is "lower" or "higher" if they say so, "likely lower" or "likely
+        higher" if only Student's approximation does, and else "no difference shown".
         """
         return compare(self, other, on, level, paired)
 
@@ -157,11 +173,14 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "seed": cell.seed,
                 "regret": result.mean_regret,
                 "standard_error": result.standard_error,
+                "spread": _finite(result.spread),
                 "low": verdict.low,
                 "high": verdict.high,
                 "bound": result.bound,
                 "ratio": verdict.ratio,
+                "bound_margin": verdict.margin,
                 "verdict": verdict.word,
+                "replications_needed": verdict.needed,
                 "bound_reason": result.bound_reason,
                 "peak": float(result.peak.mean()),
                 "instances": float(result.instances.mean()),
@@ -171,10 +190,9 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "key": cell.key,
             }
         )
-    floats = dict.fromkeys(("mean_delay", "bound", "ratio"), polars.Float64)
-    return polars.DataFrame(
-        rows, schema_overrides={**floats, "expiry": polars.Int64, "bound_reason": polars.String}, strict=False
-    )
+    floats = dict.fromkeys(("mean_delay", "spread", "bound", "ratio"), polars.Float64)
+    whole = dict.fromkeys(("expiry", "replications_needed"), polars.Int64)
+    return polars.DataFrame(rows, schema_overrides={**floats, **whole, "bound_reason": polars.String}, strict=False)
 
 
 def curve_frame(pairs: Pairs) -> polars.DataFrame:
@@ -226,7 +244,7 @@ def compare(
     if unknown:
         raise InvalidArgument(f"on must name some of {', '.join(LABELS)}, got {unknown[0]!r}")
     met = [
-        (cell, other, result.regret[:, -1], theirs.regret[:, -1])
+        (cell, other, result, theirs)
         for cell, result in ours.pairs
         for other, theirs in others.pairs
         if all(labels(cell)[name] == labels(other)[name] for name in on)
@@ -236,24 +254,24 @@ def compare(
     return polars.DataFrame([_row(*pair, paired, 1 - (1 - level) / len(met)) for pair in met])
 
 
-def _row(cell: Play, other: Play, a: Any, b: Any, paired: bool | None, level: float) -> dict[str, Any]:
+def _row(cell: Play, other: Play, result: Result, theirs: Result, paired: bool | None, level: float) -> dict[str, Any]:
     """Two cells beside each other."""
     same = _same_draws(cell, other)
     if paired and not same:
         raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
     use_pairs = same if paired is None else paired
-    low, high = _difference(a, b, use_pairs, level)
-    own, theirs = labels(cell), labels(other)
-    said = {n: str(own[n]) if own[n] == theirs[n] else f"{own[n]} | {theirs[n]}" for n in LABELS}
+    word, low, high = _difference(result, theirs, use_pairs, level)
+    own, others = labels(cell), labels(other)
+    said = {n: str(own[n]) if own[n] == others[n] else f"{own[n]} | {others[n]}" for n in LABELS}
     return {
         **said,
-        "regret": float(a.mean()),
-        "other": float(b.mean()),
-        "difference": float(a.mean() - b.mean()),
+        "regret": result.mean_regret,
+        "other": theirs.mean_regret,
+        "difference": result.mean_regret - theirs.mean_regret,
         "low": low,
         "high": high,
         "paired": use_pairs,
-        "finding": "lower" if high < 0 else "higher" if low > 0 else "no difference shown",
+        "finding": word,
     }
 
 
@@ -262,18 +280,18 @@ def _same_draws(a: Play, b: Play) -> bool:
     return same_game and (a.rounds, a.seed, a.replications) == (b.rounds, b.seed, b.replications)
 
 
-def _difference(a: Any, b: Any, paired: bool, level: float) -> tuple[float, float]:
+def _difference(one: Result, two: Result, paired: bool, level: float) -> tuple[str, float, float]:
+    """What is found, and an interval for the difference that holds whatever the laws are."""
+    a, b = one.regret[:, -1], two.regret[:, -1]
+    (low, high), (least, most) = one.regret_range, two.regret_range
     if paired:
-        interval = mean_interval(a - b, level)
-        return interval.low, interval.high
-    from scipy.stats import ttest_ind
-
-    if len(a) < 2 or len(b) < 2:
-        return -np.inf, np.inf
-    if a.std() == b.std() == 0.0:
-        return float(a[0] - b[0]), float(a[0] - b[0])
-    low, high = ttest_ind(a, b, equal_var=False).confidence_interval(level)
-    return float(low), float(high)
+        word, ends = side(a - b, low - most, high - least, level)
+    else:
+        own, other = sure(a, low, high, level, family=2), sure(b, least, most, level, family=2)
+        ends = Ends(own.low - other.high, own.high - other.low)
+        width, apart = math.hypot(reach(a, level), reach(b, level)), float(a.mean() - b.mean())
+        word = direction(ends, Ends(apart - width, apart + width))
+    return FOUND[word], *ends
 
 
 def _finite(value: float | None) -> float | None:

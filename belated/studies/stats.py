@@ -1,4 +1,8 @@
-"""Intervals, fits and tests. All levels are two-sided; seeds are fixed, so a report is the same each time."""
+"""Intervals, fits and tests. All levels are two-sided; seeds are fixed, so a report is the same each time.
+
+The intervals here are approximations, for many values that are not too skewed: Student's, and the bootstrap's. What
+decides a verdict for sure is in `belated.theory.intervals`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from belated.protocols import Floats
-from belated.theory.theorems import error_of
-from belated.theory.verdicts import LEVEL, half_width
+from belated.theory.intervals import reach
+from belated.theory.verdicts import LEVEL
 
 #: Resamples of a bootstrap.
 RESAMPLES = 10_000
@@ -28,6 +32,11 @@ class Interval:
 
     def contains(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    @property
+    def known(self) -> bool:
+        """Whether it ends on both sides."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     def __str__(self) -> str:
         return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
@@ -49,11 +58,17 @@ def number(value: float | None) -> str:
 
 
 def mean_interval(values: Any, level: float = LEVEL, family: int = 1) -> Interval:
-    """The mean of independent values with Student's interval; `family` intervals hold together."""
+    """The mean of independent values with an approximate interval (`reach`); `family` intervals hold together."""
     data = np.asarray(values, float)
-    mean = float(data.mean())
-    width = half_width(error_of(data), len(data), level, family)
+    mean, width = float(data.mean()), reach(data, level, family)
     return Interval(mean, mean - width, mean + width)
+
+
+def matching(intervals: Sequence[Interval | Fit], truths: Sequence[float]) -> tuple[str, list[bool]]:
+    """Whether numbers are what they should be: "matches", "likely fails" or, where some are not known, "unclear"."""
+    agree = [interval.contains(truth) for interval, truth in zip(intervals, truths, strict=True)]
+    known = all(interval.known for interval in intervals)
+    return "likely fails" if not all(agree) else "matches" if known else "unclear", agree
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,17 @@ class Fit:
 
     def contains(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval ends on both sides, and is more than a point."""
+        return math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high
+
+    def word(self, most: float) -> str:
+        """Whether the slope is at most so much: by the bootstrap, an approximation."""
+        if not self.known or self.low <= most < self.high:
+            return "unclear"
+        return "likely holds" if self.high <= most else "likely fails"
 
     def __str__(self) -> str:
         return f"{self.slope:.3f} ({self.low:.3f} to {self.high:.3f})"

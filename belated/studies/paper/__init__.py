@@ -12,7 +12,7 @@ from pathlib import Path
 from belated import catalog
 from belated.errors import InvalidArgument
 from belated.studies.cells import Cell
-from belated.studies.page import Page, Section
+from belated.studies.page import MEANING, Page, Section
 from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, stochastic, table
 from belated.studies.paper.part import Part
 from belated.studies.run import Engine, State, Watch, run_cells
@@ -79,9 +79,7 @@ def _notes(cells: Sequence[Cell], full: bool, shown: Sequence[Part]) -> list[str
     decisions = sum(cell.decisions for cell in unique.values())
     version = "the long version" if full else "the short version (<code>belated paper --full</code> is the long one)"
     notes = [
-        f"{len(unique):,} cells, {decisions:,} simulated decisions: {version}. Bands are 95% confidence intervals of "
-        "the mean. A verdict is given with 99% confidence for all cells that it speaks of together; a bound more than "
-        "twenty times what was measured is called uninformative, one that says no more than one per round vacuous. "
+        f"{len(unique):,} cells, {decisions:,} simulated decisions: {version}. {MEANING} "
         "What is compared met the same outcomes and delays, unless a caption says otherwise. "
         "Data: <code>data/*.parquet</code>; figures: "
         "<code>figures/</code>."

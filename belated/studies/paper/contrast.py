@@ -6,6 +6,7 @@ QPM-D and the base played directly pay the regret without delay once, and add wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,21 +21,19 @@ from belated.learners import KLUCB, UCB1
 from belated.protocols import Learner
 from belated.studies import figures
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Drawing, Finding, Formula, Rows, Section, Text, finding
-from belated.studies.paper.part import Part
+from belated.studies.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, counted, finding
+from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, undecided
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Fit, Interval, line_fit, mean_interval, number
-from belated.theory.theorems import error_of
-from belated.theory.verdicts import LEVEL, Verdict, half_width, judge
+from belated.studies.stats import Fit, Interval, line_fit, matching, number
+from belated.theory.intervals import Ends, reach
+from belated.theory.verdicts import LEVEL, Verdict, side
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 GAPS = np.array([max(MEANS) - mean for mean in MEANS])
 SEED = 1
 RULES: dict[str, Callable[[Learner], Forecaster]] = {"BOLD": BOLD, "QPM-D": QPMD, "direct": Direct}
 BASES: dict[str, Learner] = {"UCB1": UCB1(len(MEANS)), "KL-UCB": KLUCB(len(MEANS))}
-#: A penalty that is smaller than the interval of what was added, to either side, cannot be judged.
-RESOLVED = 1.0
 #: Replications of a base alone, at most.
 MOST = 8000
 
@@ -87,8 +86,25 @@ def grid(scale: Scale) -> list[Point]:
     return points
 
 
+def penalty_cells(scale: Scale) -> dict[tuple[str, int], tuple[Play, Play]]:
+    """By base and delay, under QPM-D and without delay."""
+    return {
+        (base, span - 1): penalty_plays(
+            BASES[base], Bernoulli(MEANS), span - 1, scale.rounds, scale.replications[base], SEED
+        )
+        for base, spans in scale.spans.items()
+        for span in spans
+        if span > 1
+    }
+
+
+def cells_of(scale: Scale) -> list[Cell]:
+    pairs = (cell for both in penalty_cells(scale).values() for cell in both)
+    return list({cell.key: cell for cell in (*(point.cell for point in grid(scale)), *pairs)}.values())
+
+
 def cells(full: bool) -> list[Cell]:
-    return [point.cell for point in grid(FULL if full else SHORT)]
+    return cells_of(FULL if full else SHORT)
 
 
 def section(done: Done, full: bool) -> Section:
@@ -105,7 +121,8 @@ def describe(done: Done, scale: Scale) -> Section:
     blocks: list[Any] = [*_claim(), *_experiment(scale)]
     for rule in RULES:
         blocks.append(_bounds(rule, [v for (_, own, _), v in verdicts.items() if own == rule]))
-    blocks += [multiplies(results), penalty(results), slopes(results), dearer(results)]
+    adds = {key: (done[late], done[base]) for key, (late, base) in penalty_cells(scale).items()}
+    blocks += [multiplies(results), penalty(adds), slopes(results), dearer(results)]
     for base in scale.spans:
         blocks += [regret_panel(results, base), price_panel(results, base)]
     blocks += [_compared(results), _table(delayed, results, verdicts)]
@@ -165,22 +182,22 @@ def multiplies(results: Table) -> Finding:
     """Whether BOLD's regret is (tau + 1) times that of its base after n / (tau + 1) rounds."""
     keys = [key for key in results if key[1] == "BOLD" and key[2] > 0]
     differences = [_gap(results[key], results[key[0], "alone", key[2]], key[2] + 1, len(keys)) for key in keys]
-    agree = [d.contains(0.0) for d in differences]
+    word, agree = matching(differences, [0.0] * len(keys))
     off = max(abs(d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
     wide = max((d.high - d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
     return Finding(
         "BOLD multiplies: its regret is <i>τ</i> + 1 times that of its base after <i>n</i>/(<i>τ</i> + 1) rounds.",
-        "matches" if all(agree) else "fails",
+        word,
         f"{sum(agree)} of {len(agree)} intervals of the difference contain 0, the means differ by at most {off:.1%}, "
-        f"the intervals reach at most {wide:.1%} from them; confidence {LEVEL:.0%} for all together",
+        f"the intervals reach at most {wide:.1%} from them; approximate confidence {LEVEL:.0%} for all together",
     )
 
 
 def _gap(bold: Result, alone: Result, times: int, family: int) -> Interval:
-    """BOLD less `times` its base, which met other rewards: Student's interval with the fewer degrees of freedom."""
+    """BOLD less `times` its base, which met other rewards."""
     mean = bold.mean_regret - times * alone.mean_regret
-    error = float(np.hypot(bold.standard_error, times * alone.standard_error))
-    width = half_width(error, min(bold.replications, alone.replications), family=family)
+    widths = [reach(each.regret[:, -1], LEVEL, family) for each in (bold, alone)]
+    width = math.hypot(widths[0], times * widths[1])
     return Interval(mean, mean - width, mean + width)
 
 
@@ -189,34 +206,27 @@ def extra(results: Table, base: str, rule: str, delay: int) -> Any:
     return results[base, rule, delay].regret[:, -1] - results[base, rule, 0].regret[:, -1]
 
 
-def penalty(results: Table) -> Finding:
+def penalty(adds: dict[tuple[str, int], tuple[Result, Result]]) -> Finding:
     """Whether QPM-D adds at most sum_i Delta_i G*_i to what its base pays without delay, as measured."""
-    keys = [key for key in results if key[1] == "QPM-D" and key[2] > 0]
-    verdicts = []
-    for key in keys:
-        added, allowed = extra(results, *key), results[key].peaks @ GAPS
-        error = error_of(added - allowed)
-        verdict = judge(added.mean(), error, len(added), float(allowed.mean()), family=len(keys))
-        if allowed.mean() >= RESOLVED * (verdict.high - verdict.measured):
-            verdicts.append(verdict)
+    verdicts = {key: added(late, base, len(adds)) for key, (late, base) in adds.items()}
     return finding(
         "QPM-D adds: its regret exceeds the measured regret without delay by at most Σ Δ<sub>i</sub> "
         "<i>G</i>*<sub>i</sub>.",
-        verdicts,
-        f"{len(keys) - len(verdicts)} of {len(keys)} cells are left out: their penalty is smaller than the noise",
+        verdicts.values(),
+        undecided(verdicts) or f"over at most {STRETCH} rounds for each round of delay, short delays more often",
     )
 
 
 def slopes(results: Table) -> Finding:
     """Whether QPM-D and the base played directly pay at most sum_i Delta_i for a round of delay."""
     fits = {_label(rule, base): slope(results, base, rule) for base in _bases(results) for rule in ("QPM-D", "direct")}
-    words = [slope_word(fit) for fit in fits.values()]
-    word = next((w for w in ("fails", "unclear") if w in words), "holds")
+    word = min((slope_word(fit) for fit in fits.values()), key=ORDER.index)
     listed = "; ".join(f"{name} {fit}" for name, fit in fits.items())
     return Finding(
         f"They add no more than Σ Δ<sub>i</sub> = {GAPS.sum():.1f} for each round of delay.",
         word,
-        f"slope of the extra regret in the delay: {listed}; confidence {_level(len(fits)):.2%} each",
+        f"slope of the extra regret in the delay: {listed}; approximate confidence {_level(len(fits)):.2%} each "
+        "(bootstrap)",
     )
 
 
@@ -228,35 +238,32 @@ def slope(results: Table, base: str, rule: str) -> Fit | None:
 
 
 def slope_word(fit: Fit | None) -> str:
-    total = float(GAPS.sum())
-    if fit is None or fit.low <= total < fit.high:
-        return "unclear"
-    return "holds" if fit.high <= total else "fails"
+    return "unclear" if fit is None else fit.word(float(GAPS.sum()))
 
 
-def differences(results: Table) -> dict[tuple[str, str, int], Interval]:
-    """BOLD's regret less that of the others, paired; the intervals hold together."""
+def differences(results: Table) -> dict[tuple[str, str, int], tuple[str, Ends]]:
+    """On which side of 0 BOLD's regret less that of the others lies, paired; the intervals hold together."""
     keys = [key for key in results if key[1] in ("QPM-D", "direct") and key[2] > 0]
-    return {
-        (base, rule, delay): mean_interval(
-            results[base, "BOLD", delay].regret[:, -1] - results[base, rule, delay].regret[:, -1], family=len(keys)
-        )
-        for base, rule, delay in keys
-    }
+    found = {}
+    for base, rule, delay in keys:
+        bold, other = results[base, "BOLD", delay], results[base, rule, delay]
+        most = bold.regret_range[1]
+        found[base, rule, delay] = side(bold.regret[:, -1] - other.regret[:, -1], -most, most, family=len(keys))
+    return found
 
 
 def dearer(results: Table) -> Finding:
     """Whether BOLD's regret exceeds that of the others at all delays."""
     found = differences(results)
-    more, less = sum(d.low > 0 for d in found.values()), sum(d.high < 0 for d in found.values())
+    words = [word.replace("above", "holds").replace("below", "fails") for word, _ in found.values()]
     times = [
         results[base, "BOLD", delay].mean_regret / results[base, rule, delay].mean_regret for base, rule, delay in found
     ]
     return Finding(
         "At every delay BOLD's regret exceeds that of QPM-D and of the base played directly.",
-        "holds" if more == len(found) else "fails" if less else "unclear",
-        f"higher in {more} of {len(found)} comparisons, {number(min(times))} to {number(max(times))} times as high; "
-        f"paired differences, confidence {LEVEL:.0%} for all together",
+        min(words, key=ORDER.index),
+        f"{counted(words)}; {number(min(times))} to {number(max(times))} times as high; paired differences, confidence "
+        f"{LEVEL:.0%} for all together",
     )
 
 
@@ -335,7 +342,7 @@ def _ticks(axes: Any, delays: Sequence[int]) -> None:
 
 def _compared(results: Table) -> Rows:
     rows = []
-    for (base, rule, delay), d in differences(results).items():
+    for (base, rule, delay), (_, d) in differences(results).items():
         bold, other = results[base, "BOLD", delay].mean_regret, results[base, rule, delay].mean_regret
         rows.append([_label(rule, base), delay, bold, other, bold / other, d.low, d.high])
     header = ("against", "delay", "BOLD", "other", "ratio", "difference, low", "high")

@@ -341,8 +341,8 @@ def _bias(name: str, feedback: Feedback) -> Finding:
     return Finding(
         "The average of all feedback that came is below the mean of a worse action: m must be fixed in advance.",
         "shown" if all(interval.high < 0 for interval in low) else "unclear",
-        f"{name}: most biased by {lowest}; the sum less its count times the mean is fair for {fair} of {len(wald)} "
-        "actions, as Wald's identity says",
+        f"{name}: most biased by {lowest}, approximately; the sum less its count times the mean is fair for {fair} of "
+        f"{len(wald)} actions, as Wald's identity says",
     )
 
 

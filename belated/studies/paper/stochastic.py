@@ -14,18 +14,17 @@ from belated.engine.result import Result
 from belated.forecasters import QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
-from belated.protocols import Floats, Learner
+from belated.protocols import Learner
 from belated.studies import figures
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.studies.page import ORDER, Block, Drawing, Finding, Formula, Rows, Section, Text, finding
 from belated.studies.paper import reordering
-from belated.studies.paper.part import Part
+from belated.studies.paper.part import Part, added, extra, penalty
 from belated.studies.paper.reordering import MEANS
 from belated.studies.results import Pairs, cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.studies.stats import Fit, line_fit, number
-from belated.theory.theorems import error_of
-from belated.theory.verdicts import LEVEL, Verdict, judge
+from belated.theory.verdicts import LEVEL, Verdict
 
 SEED = 2013
 GAPS = max(MEANS) - np.array(MEANS)
@@ -132,28 +131,11 @@ def cells_of(grid: Grid) -> list[Cell]:
     return [*plays, *(cell for pair in long_cells(grid).values() for cell in pair), *feedback]
 
 
-def penalty(result: Result) -> Floats:
-    """sum_i Delta_i G*_i in each replication."""
-    return np.asarray(result.peaks @ GAPS, float)
-
-
-def extra(result: Result, base: Result) -> Floats:
-    """The regret that the delay added in each replication, at the horizon."""
-    return np.asarray(result.regret[:, -1] - base.regret[:, -1], float)
-
-
-def exact_verdict(result: Result, base: Result, family: int) -> Verdict:
-    """Theorem 6 as it stands, with the measured regret of the base: E R_n - E R^base_n <= sum_i Delta_i E G*_i."""
-    added, allowed = extra(result, base), penalty(result)
-    error = error_of(added - allowed)
-    return judge(float(added.mean()), error, len(added), float(allowed.mean()), family=family)
-
-
 def section_of(done: Done, grid: Grid) -> Section:
     cells = {**delay_cells(grid), **action_cells(grid)}
     bases = {name: done[cell] for name, cell in base_cells(grid).items()}
     mine = {key: cell for key, cell in cells.items() if key[0] in queued(grid)}
-    exact = {key: exact_verdict(done[cell], bases[queued(grid)[key[0]]], len(mine)) for key, cell in mine.items()}
+    exact = {key: added(done[cell], bases[queued(grid)[key[0]]], len(mine)) for key, cell in mine.items()}
     others = {key: cell for key, cell in cells.items() if key[0] in direct(grid)}
     white = {key: done[cell].judge(family=len(others)) for key, cell in others.items()}
     lemma, frames = reordering.blocks(done, grid.reordering)
@@ -284,10 +266,10 @@ def _table(done: Done, grid: Grid, verdicts: Verdicts) -> Rows:
     for key, cell in {**delay_cells(grid), **action_cells(grid)}.items():
         result = done[cell]
         base = bases[learner[key[0]]]
-        added, allowed = float(extra(result, base).mean()), float(penalty(result).mean())
+        cost, allowed = float(extra(result, base).mean()), float(penalty(result).mean())
         bound = base.mean_regret + allowed if key[0] in queued(grid) else result.bound
-        share = added / allowed if allowed else None
-        rows.append([*key[:2], key[2] or None, result.mean_regret, added, allowed, share, bound, verdicts[key]])
+        share = cost / allowed if allowed else None
+        rows.append([*key[:2], key[2] or None, result.mean_regret, cost, allowed, share, bound, verdicts[key]])
     caption = (
         "All cells. The bound of QPM-D is the measured regret without delay plus the penalty; those of the others are "
         "the theorems'. Extra regret beside the penalty is no claim of the paper for the latter, but worth a look."
@@ -305,9 +287,10 @@ def _slope_blocks(done: Done, grid: Grid) -> list[Block]:
         _price(done, grid),
         Finding(
             "Regret grows by less than Σ Δ<sub>i</sub> for each round of mean delay (slope of a fitted line).",
-            _slope_word(list(fits.values()), total),
+            min((fit.word(total) for fit in fits.values()), key=ORDER.index),
             f"fitted slopes from {fits[flat]} ({' '.join(flat)}) to {fits[steep]} ({' '.join(steep)}), "
-            f"beside Σ Δ<sub>i</sub> = {number(total)}; confidence {LEVEL:.0%} for the {len(fits)} together",
+            f"beside Σ Δ<sub>i</sub> = {number(total)}; approximate confidence {LEVEL:.0%} for the "
+            f"{len(fits)} together (bootstrap)",
         ),
         *(
             Drawing(
@@ -331,8 +314,8 @@ def _price(done: Done, grid: Grid) -> Text:
     items = []
     for player, learner in {**queued(grid), **direct(grid)}.items():
         base = done[base_cells(grid)[learner]]
-        added = [f"{number(extra(done[cells[player, law, longest]], base).mean())} ({law})" for law in laws(1)]
-        items.append(f"<li>{escape(player)}: {', '.join(added)}</li>")
+        costs = [f"{number(extra(done[cells[player, law, longest]], base).mean())} ({law})" for law in laws(1)]
+        items.append(f"<li>{escape(player)}: {', '.join(costs)}</li>")
     return Text(
         "<h3>The price of a round of delay</h3><p>With constant delays QPM-D holds a new action until its first "
         "feedback comes: all of that is lost once the delay is longer than the learner would have played the action "
@@ -349,12 +332,6 @@ def _slope(done: Done, grid: Grid, name: str, law: str) -> Fit:
     fit = line_fit([0, *grid.delays], [done[cell].regret[:, -1] for cell in cells], 1 - (1 - LEVEL) / family)
     assert fit is not None
     return fit
-
-
-def _slope_word(fits: list[Fit], total: float) -> str:
-    if any(fit.low > total for fit in fits):
-        return "fails"
-    return "holds" if all(fit.high <= total for fit in fits) else "unclear"
 
 
 def _regret_panel(done: Done, grid: Grid, learner: str) -> Any:

@@ -17,13 +17,16 @@ from belated.studies.page import Block, Finding, Rows, Section, Text
 from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
-from belated.studies.stats import number
+from belated.studies.stats import Interval, matching, number
+from belated.theory.intervals import reach
 from belated.theory.theorems import error_of
-from belated.theory.verdicts import LEVEL, Verdict, half_width, judge
+from belated.theory.verdicts import LEVEL, Verdict, judge, judge_paired
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 TAU = 99
 LATE = 50.0
+#: The rows whose two sides must be equal.
+EQUAL = ("weinberger", "neu")
 
 
 class Size(NamedTuple):
@@ -51,7 +54,7 @@ def grid(size: Size) -> dict[str, Measured]:
 
     now, constant, random = delays.Constant(0), delays.Constant(TAU), delays.Geometric(mean=LATE)
     # What the instances play: n / (G* + 1) rounds, up to n / (LATE / 2) here.
-    short, less, often = size.rounds // (TAU + 1), int(2 * size.rounds / LATE), size.replications * 50
+    short, less, often = size.rounds // (TAU + 1), int(2 * size.rounds / LATE), size.replications * 20
     k = len(MEANS)
     return {
         "weinberger": Measured(cell(BOLD(Hedge(k)), constant, *size), cell(BOLD(Hedge(k)), now, short, often)),
@@ -62,7 +65,7 @@ def grid(size: Size) -> dict[str, Measured]:
 
 
 def _grid(full: bool) -> dict[str, Measured]:
-    return grid(Size(400_000, 200) if full else Size(40_000, 60))
+    return grid(Size(400_000, 200) if full else Size(40_000, 400))
 
 
 def cells(full: bool) -> list[Cell]:
@@ -139,24 +142,25 @@ def describe(played: dict[str, tuple[Measured, Result, Result]]) -> Section:
 def _verdict(name: str, late: Result, base: Result) -> Verdict:
     """The measured regret against the right-hand side made of the measured regret without delay."""
     regret = late.regret[:, -1]
-    if name in ("weinberger", "neu"):
+    if name in EQUAL:
         side = (TAU + 1) * base.regret[:, -1]
         return _equal(regret, side)
     if name == "stochastic":
         means = np.asarray(MEANS)
         side = base.regret[:, -1] + late.peaks @ (means.max() - means)
-        return judge(late.mean_regret, error_of(regret - side), len(regret), float(side.mean()), family=4)
+        least, most = late.regret_range
+        most_allowed = most + late.rounds * float((means.max() - means).sum())
+        return judge_paired(regret, side, least, most, most_allowed=most_allowed, family=4)
     right, error = _stretched(base, 1.0 + late.peak, late.rounds)
-    return judge(late.mean_regret, error_of(regret) + error, len(regret), right, family=4)
+    return judge(regret, right, *late.regret_range, error=error, family=4)
 
 
 def _equal(regret: Any, side: Any) -> Verdict:
-    """Whether two means agree: 'matches' or 'fails'."""
-    error = math.hypot(error_of(regret), error_of(side))
-    width = half_width(error, min(len(regret), len(side)), family=4)
+    """Whether two means agree, approximately; `low` and `high` are of their difference, beside the second."""
+    width = math.hypot(reach(regret, LEVEL, 4), reach(side, LEVEL, 4))
     mean, other = float(regret.mean()), float(side.mean())
-    word = "matches" if abs(mean - other) <= width else "fails"
-    return Verdict(word, mean, mean - width, mean + width, other, LEVEL)
+    word, _ = matching([Interval(mean, mean - width, mean + width)], [other])
+    return Verdict(word, mean, mean - width, mean + width, other, LEVEL, len(regret))
 
 
 def _stretched(base: Result, instances: Any, rounds: int) -> tuple[float, float]:
@@ -184,11 +188,12 @@ def _findings(verdicts: dict[str, Verdict]) -> list[Block]:
     }
     blocks: list[Block] = []
     for name, verdict in verdicts.items():
-        near = (verdict.high - verdict.measured) / verdict.measured
-        sides = (
-            f"{number(verdict.measured)} against {number(verdict.bound)}, ratio {number(verdict.ratio)}; the interval "
-            f"of the difference reaches {near:.1%} of it to each side"
-        )
+        sides = f"{number(verdict.measured)} against {number(verdict.bound)}, ratio {number(verdict.ratio)}"
+        if name in EQUAL:
+            near = (verdict.high - verdict.measured) / verdict.measured
+            sides += f"; the interval of the difference reaches {near:.1%} of it to each side, approximately"
+        elif verdict.needed:
+            sides += f"; to be sure about {verdict.needed:,} replications are needed, there are {verdict.count:,}"
         blocks.append(Finding(said[name], verdict.word, f"{sides}; confidence {LEVEL:.0%} for the four together"))
     return blocks
 

@@ -23,7 +23,7 @@ from belated.studies.paper.beyond.shared import (
     together,
 )
 from belated.studies.run import Done
-from belated.studies.stats import mean_interval, number
+from belated.studies.stats import matching, mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 
@@ -98,14 +98,15 @@ def open_finding(done: Done, grid: Grid) -> Finding:
     """Whether as many tickets are open as expected."""
     found = {key[1:]: done[play] for key, play in lossy_plays(grid).items() if key[0] == BOLD_EXP3}
     intervals = {key: mean_interval(result.outstanding, family=len(found)) for key, result in found.items()}
-    inside = [interval.contains(expected_open(grid, *key)) for key, interval in intervals.items()]
+    word, inside = matching(list(intervals.values()), [expected_open(grid, *key) for key in intervals])
     wide = max((i.high - i.mean) / i.mean for i in intervals.values())
     most = max(grid.losses)
     never, expiring = (number(found[most, e, grid.rounds].instances.mean()) for e in (None, grid.expiry))
     return Finding(
         "Without expiry the open tickets, and with them BOLD's instances, grow like p n; with expiry they do not grow.",
-        "matches" if all(inside) else "fails",
-        f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, confidence {LEVEL:.0%} for all together; "
+        word,
+        f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, approximate confidence {LEVEL:.0%} for "
+        "all together; "
         f"the intervals reach at most {wide:.1%} from the mean; at p = {most} and {grid.rounds:,} rounds BOLD has "
         f"{never} instances without expiry and {expiring} with it",
     )

@@ -16,10 +16,10 @@ from belated.learners import UCB1, Exp3
 from belated.protocols import Delays, Game
 from belated.studies import figures
 from belated.studies.cells import Play
-from belated.studies.page import ORDER, Finding, Rows
+from belated.studies.page import ORDER, Finding, Rows, counted
 from belated.studies.run import Done
 from belated.studies.stats import Interval, number
-from belated.theory.verdicts import LEVEL
+from belated.theory.verdicts import LEVEL, side
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 ARMS = Bernoulli(MEANS)
@@ -67,13 +67,8 @@ class Pairing:
     where: str
     one: float
     other: float
-    times: Interval
-
-    @property
-    def word(self) -> str:
-        if self.times.low > 1.0:
-            return "holds"
-        return "fails" if self.times.high < 1.0 else "unclear"
+    times: Interval  #: Fieller's, an approximation
+    word: str  #: holds or fails for sure, or likely
 
     @property
     def row(self) -> list[Any]:
@@ -83,7 +78,10 @@ class Pairing:
 def pair(where: str, one: Result, other: Result, family: int = 1) -> Pairing:
     """The regret of `other` over that of `one`, replication by replication."""
     a, b = one.regret[:, -1], other.regret[:, -1]
-    return Pairing(where, float(a.mean()), float(b.mean()), ratio_interval(b, a, family=family))
+    (least, most), (low, high) = one.regret_range, other.regret_range
+    found, _ = side(b - a, low - most, high - least, family=family)
+    word = found.replace("above", "holds").replace("below", "fails")
+    return Pairing(where, float(a.mean()), float(b.mean()), ratio_interval(b, a, family=family), word)
 
 
 def paired(done: Done, plays: Plays, one: str, other: str) -> dict[Any, Pair]:
@@ -94,8 +92,8 @@ def paired(done: Done, plays: Plays, one: str, other: str) -> dict[Any, Pair]:
 def ratio_interval(above: Any, below: Any, level: float = LEVEL, family: int = 1) -> Interval:
     """mean(above) / mean(below) of paired values, with Fieller's interval.
 
-    It holds all r for which mean(above - r below) may be 0. So it contains 1 exactly if Student's interval of the mean
-    difference contains 0. Where mean(below) may itself be 0 or less, it is everything.
+    It holds all r for which mean(above - r below) may be 0, by Student's approximation. Where mean(below) may itself
+    be 0 or less, it is everything, and where all values are alike.
     """
     from scipy.special import stdtrit
 
@@ -107,7 +105,7 @@ def ratio_interval(above: Any, below: Any, level: float = LEVEL, family: int = 1
     quantile = float(stdtrit(len(a) - 1, 1 - (1 - level) / (2 * family)))
     (aa, ab), (_, bb) = np.cov(a, b) * quantile**2 / len(a)
     square = bottom**2 - bb
-    if bottom <= 0 or square <= 0:
+    if bottom <= 0 or square <= 0 or aa == ab == bb == 0:
         return Interval(middle, -math.inf, math.inf)
     centre = (top * bottom - ab) / square
     width = math.sqrt(max(0.0, centre**2 - (top**2 - aa) / square))
@@ -125,10 +123,9 @@ def same_play(a: Result, b: Result) -> bool:
 def together(statement: str, pairings: Sequence[Pairing]) -> Finding:
     """One finding from many pairings: the worst word, and the range of the ratio."""
     words = [p.word for p in pairings]
-    counts = ", ".join(f"{words.count(w)} x {w}" for w in ORDER if w in words)
     times = [p.times.mean for p in pairings]
     span = str(pairings[0].times) if len(pairings) == 1 else f"{number(min(times))} to {number(max(times))}"
-    detail = f"regret larger by a factor of {span}; {counts}, confidence {LEVEL:.0%} for all together"
+    detail = f"regret larger by a factor of {span}; {counted(words)}; confidence {LEVEL:.0%} for all together"
     return Finding(statement, min(words, key=ORDER.index), detail)
 
 
@@ -140,7 +137,7 @@ def exactly(statement: str, truths: Sequence[bool], note: str = "") -> Finding:
 
 def pairing_rows(pairings: Sequence[Pairing], one: str, other: str) -> Rows:
     header = ("where", one, other, "times", "low", "high", "verdict")
-    caption = "All pairs: mean regret, and how many times it is."
+    caption = "All pairs: mean regret, and how many times it is, with Fieller's interval, an approximation."
     return Rows(header, [p.row for p in pairings], caption, folded=True)
 
 

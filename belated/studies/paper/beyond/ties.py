@@ -61,7 +61,8 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     last = max(grid.waits)
     ends = [bool((done[play].observed.min(axis=1) == 1).all()) for play in first_phase_plays(grid).values()]
     words = [p.word for (_, wait), p in found.items() if wait != last]
-    counts = f"less at {words.count('holds')}, more at {words.count('fails')}, unclear at {words.count('unclear')}"
+    less, more = (sum(word.endswith(end) for word in words) for end in ("holds", "fails"))
+    counts = f"less at {less}, more at {more}, unclear at {words.count('unclear')}"
     return [
         Text(
             "<h3>How Delayed-UCB1 breaks ties</h3><p>Under delay many actions have no observation yet, all with an "
@@ -78,8 +79,8 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
         Finding(
             f"At shorter delays, regret with ties by fewest predictions is {counts} of {len(words)} cells.",
             "shown",
-            f"confidence {LEVEL:.0%} for all together; probably a longer first phase is not all lost: what it observes "
-            "must be observed at some time (not tested here)",
+            f"approximate confidence {LEVEL:.0%} for all together; probably a longer first phase is not all lost: "
+            "what it observes must be observed at some time (not tested here)",
         ),
         *(
             Drawing(
