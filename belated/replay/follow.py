@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from belated.forecasters import Forecaster
 from belated.protocols import NEVER, Learner
-from belated.replay.log import Log, Whole
+from belated.replay.columns import Whole
+from belated.replay.log import Log
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
     Feedback comes after its recorded delay: `by_rounds` after as many accepted rounds as decisions were logged
     meanwhile; else when the log itself has passed its observation.
     """
-    logged, places = log.action[rows], rows.tolist()
+    logged, places = log.action[rows].tolist(), rows.tolist()
     rewards, waits = log.reward[rows].tolist(), log.wait[rows].tolist()
     contexts = log.context[rows] if log.context is not None and _looks(forecaster) else None
-    spots = [np.flatnonzero(heads & (logged == action)).tolist() for action in range(log.actions)]
     count = len(places)
+    spots: list[list[int]] = [[] for _ in range(log.actions)]
+    for place in np.flatnonzero(heads).tolist():
+        spots[logged[place]].append(place)
     proposed = np.empty(count, np.int64)
     accepted: list[int] = []
     due: list[tuple[int, int, int]] = []
