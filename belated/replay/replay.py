@@ -134,8 +134,8 @@ def _check_size(log: Log, largest: float, runs: int) -> None:
         raise Unsupported(
             f"of {len(log.rows)} usable decisions 1 in {largest:.3g} is accepted (the smallest probability of an "
             f"action, as far as the log shows, is {log.least:.3g}), so that each of the {runs} runs would have "
-            f"{rounds:.2g} rounds, fewer than {LEAST}: take a larger log, fewer runs, or clip the weights, which biases the "
-            "estimates; or ask about a policy whose probabilities are known"
+            f"{rounds:.2g} rounds, fewer than {LEAST}: take a larger log, fewer runs, or clip the weights, which "
+            "biases the estimates; or ask about a policy whose probabilities are known"
         )
 
 
