@@ -1,12 +1,12 @@
-"""What Open Bandit Pipeline says of a log. Run by a Python that has `obp` 0.5.7, which cannot be had for Python >= 3.11:
+"""What Open Bandit Pipeline says of a log. Run by a Python that has `obp` 0.5.7, which is for Python < 3.11:
 
     python3.10 -m venv peer && peer/bin/pip install --no-deps obp==0.5.7
     peer/bin/pip install "numpy<2" pandas scikit-learn scipy tqdm pyyaml seaborn matplotlib
     peer/bin/python tests/obp_peer.py data          # where the logs are that it ships
     peer/bin/python tests/obp_peer.py log.npz       # its estimates, as JSON
 
-`log.npz` has the arrays reward, action, chance (of the logged action), law (decisions x actions, the policy's) and model
-(decisions x actions). Only its policies need torch, which an empty module stands in for.
+`log.npz` has the arrays reward, action, chance (of the logged action), law (decisions x actions, the policy's) and
+model (decisions x actions). Only its policies need torch, which an empty module stands in for.
 """
 
 import importlib.machinery

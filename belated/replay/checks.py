@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from belated.errors import Unsupported
 from belated.protocols import Floats
-from belated.replay.estimate import evidence
+from belated.replay.estimate import bets, reach
 from belated.replay.log import Log, per_action
 
 #: The chance that a good log is refused, by all tests of a kind together; and that it is warned about.
@@ -29,12 +29,11 @@ def check_balance(log: Log) -> None:
     squares = per_action(log, rows, (weights - 1.0) ** 2) + count - per_action(log, rows)
     enough = math.log(2.0 * log.actions / REFUSED)
     most = 1.0 / log.least
-    guess = np.full(log.actions, max(count * most, most**2))
-    for sign, fall in ((1.0, 1.0), (-1.0, most - 1.0)):
-        falls = np.full((log.actions, 1), fall)
-        logs = evidence(sign * (sums - count), squares[:, None], falls, guess, enough)
-        worst = int(logs.argmax())
-        if logs[worst] > enough:
+    for sign, fall in ((1.0, 1.0), (-1.0, max(most - 1.0, 1.0))):
+        room = reach(squares[:, None], np.array([fall]), bets(count, most, fall, enough), enough)
+        beyond = sign * (sums - count) - room
+        worst = int(beyond.argmax())
+        if beyond[worst] > 0.0:
             raise Unsupported(
                 f"the recorded probabilities cannot be those of the decisions: if they were, 1/probability summed over "
                 f"the rounds with action {log.labels[worst]!r} would be about {count}, the number of rounds that can "

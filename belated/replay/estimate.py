@@ -17,7 +17,6 @@ ips and dr most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -29,32 +28,26 @@ from belated.replay.columns import Whole
 from belated.studies.stats import Interval
 
 ESTIMATORS = ("dr", "ips", "snips", "replay")
-#: Bets of a test are the best one if the variance were as large as it can be, times these powers of two.
-POWERS = np.arange(-3, 13)
-#: The share of the stake that goes to each.
-SHARES = 1.0 / ((1.0 + abs(POWERS)) * (2.0 + abs(POWERS)))
-LOG_SHARES = np.log(SHARES / SHARES.sum())
 #: No bet risks more than this part of what it has.
 RISK = 0.9
-#: An end of an interval is looked for among so many points, so many times over.
-POINTS, TIMES = 33, 6
+#: The smallest fall that is told from 0, as a power of two.
+SMALLEST = -30
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """An estimator: what its interval needs to know beside `top` and `bottom`.
+    """An estimator, round by round. The estimate is a ratio of sums; its interval comes from what was not foreseen.
 
-    For the true value v, top - v bottom is 0 in expectation in each round (on average over the rounds, if what is
-    played changes), is at least -(under[0] + under[1] v + slack) and at most over[0] + over[1] v. The slack of a round
-    is known before its action is drawn.
+    `hat` is known before the action of a round is drawn; `surprise` has the expectation (true value of the round) -
+    hat, and lies in [-under, over], where `under` is known beforehand too.
     """
 
     top: Floats
     bottom: Floats
-    under: tuple[float, float]
-    over: tuple[float, float]
-    scale: float  #: about the largest second moment of `bottom`, for the choice of bets
-    slack: Floats | None = None
+    hat: Floats
+    surprise: Floats
+    under: Floats
+    over: float
 
     @property
     def value(self) -> float:
@@ -68,8 +61,8 @@ class Parts:
         return (self.top - self.value * self.bottom) / total if total else np.zeros(len(self.top))
 
     def only(self, which: Any) -> Parts:
-        slack = None if self.slack is None else self.slack[which]
-        return Parts(self.top[which], self.bottom[which], self.under, self.over, self.scale, slack)
+        top, bottom, hat = self.top[which], self.bottom[which], self.hat[which]
+        return Parts(top, bottom, hat, self.surprise[which], self.under[which], self.over)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,19 +85,19 @@ class Rounds:
         return tuple(name for name in ESTIMATORS if without.get(name, self.reward) is not None)
 
     def parts(self, name: str) -> Parts:
-        most, ones = self.largest, np.ones(len(self.reward))
-        if name == "replay":
-            assert self.accepted is not None
-            top = np.where(self.accepted, self.reward, 0.0)
-            return Parts(top, self.accepted.astype(np.float64), (0.0, 1.0), (1.0, -1.0), 1.0 / most)
+        reward, weight, most, ones = self.reward, self.weight, self.largest, np.ones(len(self.reward))
         if name == "dr":
             assert self.expected is not None and self.highest is not None
-            top = self.expected + self.weight * (self.reward - self.expected_logged)
-            slack = np.maximum(most * self.highest - self.expected, 0.0)
-            return Parts(top, ones, (0.0, 1.0), (most + 1.0, -1.0), most, slack)
+            surprise = weight * (reward - self.expected_logged)
+            return Parts(self.expected + surprise, ones, self.expected, surprise, most * self.highest, most)
         if name == "ips":
-            return Parts(self.weight * self.reward, ones, (0.0, 1.0), (most, -1.0), most)
-        return Parts(self.weight * self.reward, self.weight, (0.0, most), (most, -most), most)
+            hat = before(weight * reward, ones)
+            return Parts(weight * reward, ones, hat, weight * reward - hat, hat, most)
+        if name == "replay":
+            assert self.accepted is not None
+            weight = np.where(self.accepted, most, 0.0)
+        hat = before(weight * reward, weight)
+        return Parts(weight * reward, weight, hat, weight * (reward - hat), most * hat, most)
 
     def only(self, which: Any) -> Rounds:
         """Some of the rounds."""
@@ -118,88 +111,84 @@ class Rounds:
         return float(self.weight.sum()) ** 2 / squares if squares else 0.0
 
 
-def holds(parts: Parts, level: float, least: float = 0.0, most: float = 1.0) -> Interval:
-    """An interval for the value as the rounds were, which needs no normal approximation: empirical Bernstein.
-
-    It is for the average over the rounds of what they pay in expectation, which lies in [least, most]. For the true v,
-    z = top - v bottom, and c the most that z can fall below 0, exp(lambda sum z - psi_c(lambda) sum z^2) with
-    psi_c(lambda) = (-ln(1 - lambda c) - lambda c) / c^2 is a supermartingale (Fan, Grama, Liu 2015; Howard, Ramdas,
-    McAuliffe, Sekhon 2021), and so is an average over lambdas: it exceeds 2 / (1 - level) with chance (1 - level) / 2
-    at most. All v at which it does are left out, from below by z and from above by -z, whose c is how far z can rise.
-    So rare rewards with large weights, of which the next may always come, widen the upper side alone; and where no
-    reward was seen the interval ends about where Clopper's and Pearson's does.
-    """
-    value = parts.value
-    if math.isnan(value):
-        return Interval(math.nan, math.nan, math.nan)
-    sums = _Sums(parts, math.log(2.0 / (1.0 - level)), most - least)
-    low = _end(lambda v: sums.against(v - least, v, 1.0), min(value, least), value)
-    high = _end(lambda v: sums.against(v - least, v, -1.0), max(value, most), value)
-    return Interval(value, low, high)
+def plain(values: Floats) -> Parts:
+    """The mean of values from 0 to 1."""
+    ones = np.ones(len(values))
+    hat = before(values, ones)
+    return Parts(values, ones, hat, values - hat, hat, 1.0)
 
 
-class _Sums:
-    """The sums over rounds that tests of all values need; rounds with about the same slack are one."""
-
-    def __init__(self, parts: Parts, enough: float, width: float) -> None:
-        self.parts, self.enough, self.width = parts, enough, width
-        self.count = len(parts.top)
-        slack = parts.slack if parts.slack is not None else np.zeros(1)
-        powers = np.where(slack > 1e-9, np.ceil(np.log2(np.maximum(slack, 1e-9))), -31.0)
-        steps, kind = np.unique(powers, return_inverse=True)
-        self.slack = np.where(steps > -31.0, 2.0**steps, 0.0)
-        kind = kind if parts.slack is not None else np.zeros(self.count, np.int64)
-        top, bottom = parts.top, parts.bottom
-        self.squares = [np.bincount(kind, each, len(steps)) for each in (top * top, top * bottom, bottom * bottom)]
-        self.total = float(top.sum()), float(bottom.sum())
-
-    def against(self, place: Floats, value: Floats, sign: float) -> NDArray[np.bool_]:
-        """Which values are left out: too small ones with sign 1, too large ones with -1."""
-        first, mixed, last = self.squares
-        v = value[:, None]
-        squares = np.maximum(first - 2.0 * v * mixed + v * v * last, 0.0)  # values x kinds of rounds
-        total = sign * (self.total[0] - value * self.total[1])
-        start, slope = self.parts.under if sign > 0 else self.parts.over
-        fall = start + slope * v + (self.slack if sign > 0 else np.zeros(1))
-        guess = self.count * self.parts.scale * place * (self.width - place)
-        once = self.parts.over[0] ** 2  # what a single reward with the largest weight adds
-        logs = evidence(total, squares, np.maximum(fall, 0.0), np.maximum(guess, once), self.enough)
-        return np.asarray(logs > self.enough)
-
-
-def evidence(total: Floats, squares: Floats, fall: Floats, guess: Floats, enough: float) -> Floats:
-    """The logarithm of the capital of somebody who bets that a sum of differences, each at least -fall, is not 0 on
-    average. Rows are tests; `squares` and `fall` have a column for each kind of round; `guess` is what the sum of all
-    squares is expected to be at most, `enough` the capital that is hoped for.
-    """
-    best = np.sqrt(2.0 * enough / guess)[:, None]
-    least = np.maximum(fall.min(axis=1, keepdims=True), 1e-12)
-    bets = np.minimum(best * 2.0**POWERS, RISK / least)[:, :, None]  # tests x bets x 1
-    risks = bets * fall[:, None, :]
-    inside = np.minimum(risks, RISK)
-    small = inside < 1e-4
-    steep = (-np.log1p(-inside) - inside) / np.where(small, 1.0, inside * inside)
-    psi = bets * bets * np.where(small, 0.5 + inside / 3.0, steep)
-    there = (squares > 0.0)[:, None, :]
-    # A bet that may lose everything in some round is over.
-    over = (there & (risks > RISK + 1e-9)).any(axis=2)
-    logs = bets[:, :, 0] * total[:, None] - np.where(there, psi * squares[:, None, :], 0.0).sum(axis=2)
-    logs = np.where(over, -np.inf, logs + LOG_SHARES)
-    highest = np.maximum(logs.max(axis=1), -1e300)
-    result: Floats = highest + np.log(np.exp(logs - highest[:, None]).sum(axis=1))
+def before(top: Floats, bottom: Floats) -> Floats:
+    """The ratio of the sums up to each round, without it: between 0 and 1, and 0 while there is nothing."""
+    sums, counts = (np.concatenate([[0.0], np.cumsum(x)[:-1]]) for x in (top, bottom))
+    result: Floats = np.clip(sums / np.maximum(counts, 1e-300), 0.0, 1.0)
     return result
 
 
-def _end(out: Callable[[Floats], NDArray[np.bool_]], far: float, near: float) -> float:
-    """Where, on the way from afar to the estimate, the first value is that is not left out."""
-    for _ in range(TIMES):
-        points = np.linspace(far, near, POINTS)
-        inside = np.flatnonzero(~out(points))
-        first = int(inside[0]) if len(inside) else POINTS - 1
-        if first == 0:
-            break
-        far, near = float(points[first - 1]), float(points[first])
-    return far
+def holds(parts: Parts, level: float, least: float = 0.0, most: float = 1.0) -> Interval:
+    """An interval for the value as the rounds were, which needs no normal approximation: empirical Bernstein.
+
+    It is for the average over the rounds of what they pay in expectation, which lies in [least, most]. For surprises y
+    that are at least -c, their sum S, its expectation E given each time the rounds before, and
+    psi_c(lambda) = (-ln(1 - lambda c) - lambda c) / c^2, exp(lambda (S - E) - sum psi_c(lambda) y^2) is a
+    supermartingale (Fan, Grama, Liu 2015; Howard, Ramdas, McAuliffe, Sekhon 2021), and so is an average over lambdas:
+    it exceeds 2 / (1 - level) with chance (1 - level) / 2 at most. That bounds E from below, and -y from above, whose c is how far
+    y can rise. So rare rewards with large weights, of which the next may always come, widen the upper side alone; and
+    where no reward was seen the interval ends not far from where Clopper's and Pearson's does.
+    """
+    value, count = parts.value, len(parts.top)
+    if math.isnan(value):
+        return Interval(math.nan, math.nan, math.nan)
+    middle = float((parts.hat + parts.surprise).mean())
+    enough = math.log(2.0 / (1.0 - level))
+    power = (
+        np.clip(np.ceil(np.log2(np.maximum(parts.under, 2.0**SMALLEST))), SMALLEST, None).astype(np.int64) - SMALLEST
+    )
+    squares: Any = np.bincount(power, parts.surprise**2)
+    falls: Any = 2.0 ** (np.arange(len(squares)) + SMALLEST)
+    below = reach(squares[None], falls, bets(count, parts.over, 1.0, enough), enough)
+    total = np.array([[squares.sum()]])
+    above = reach(total, np.array([parts.over]), bets(count, parts.over, parts.over, enough), enough)
+    low, high = middle - float(below[0]) / count, middle + float(above[0]) / count
+    return Interval(value, min(value, max(low, least)), max(value, min(high, most)))
+
+
+def bets(count: int, most: float, fall: float, enough: float) -> Floats:
+    """The lambdas that are tried: from what a fall allows down to the best one if the variance were the largest.
+
+    Where falls differ, up to `most`, the smallest is allowed by all.
+    """
+    smallest = math.sqrt(8.0 * enough / (count * most))
+    if fall < most:
+        smallest = min(smallest, 0.5 * RISK / most)
+    halvings = max(math.ceil(math.log2(RISK / fall / smallest)), 0)
+    return np.asarray(RISK / fall * 0.5 ** np.arange(halvings + 1), np.float64)
+
+
+def reach(squares: Floats, falls: Floats, tried: Floats, enough: float) -> Floats:
+    """How far a sum of surprises can be above its expectation, but for a chance of exp(-enough).
+
+    Rows of `squares` are sums, columns are kinds of rounds, in which surprises can fall by `falls`.
+    """
+    risks = tried[:, None] * falls
+    inside = np.minimum(risks, RISK)
+    small = inside < 1e-4
+    steep = (-np.log1p(-inside) - inside) / np.where(small, 1.0, inside * inside)
+    psi = tried[:, None] ** 2 * np.where(small, 0.5 + inside / 3.0, steep)
+    # A bet that might lose everything in some round is over.
+    psi = np.where(risks > RISK * (1 + 1e-9), np.inf, psi)
+    with np.errstate(invalid="ignore"):
+        spent = np.where(squares[:, None, :] > 0.0, squares[:, None, :] * psi, 0.0).sum(axis=2)
+    spent += math.log(len(tried))
+    high = ((enough + spent) / tried).min(axis=1)
+    low = np.zeros(len(high))
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        logs = middle[:, None] * tried - spent
+        most = logs.max(axis=1)
+        over = most + np.log(np.exp(logs - most[:, None]).sum(axis=1)) > enough
+        low, high = np.where(over, low, middle), np.where(over, middle, high)
+    return np.asarray(high, np.float64)
 
 
 def with_luck(found: Interval, moved: Floats, run: Whole | None, level: float) -> Interval:
@@ -214,23 +203,22 @@ def with_luck(found: Interval, moved: Floats, run: Whole | None, level: float) -
 
     sums = np.bincount(run, weights=moved)
     count = len(sums)
+    if count < 2:
+        return found
     width = math.sqrt(float((sums**2).sum()) * count / (count - 1)) * float(stdtrit(count - 1, (1 + level) / 2))
     return Interval(found.mean, min(found.low, found.mean - width), max(found.high, found.mean + width))
 
 
 def difference(parts: Parts, there: NDArray[np.bool_], rewards: Floats) -> Parts:
-    """The estimate minus the mean of all rewards, round by round; `there` are the rounds that the estimate has.
-
-    A ratio is taken as what it is about: its value, and what each round moves it by.
-    """
-    value, mean, factor = parts.value, float(parts.bottom.mean()), len(rewards) / len(parts.top)
-    top = -rewards
+    """The estimate minus the mean of all rewards, round by round; `there` are the rounds that the estimate has."""
+    own, factor = plain(rewards), len(rewards) / len(parts.top)
+    value, mean = parts.value, float(parts.bottom.mean())
+    top, hat, surprise, under = -rewards, -own.hat, -own.surprise, np.ones(len(rewards))
     top[there] += factor * (value + (parts.top - value * parts.bottom) / mean)
-    falls, rises = (start + slope * value for start, slope in (parts.under, parts.over))
-    slack = np.zeros(len(rewards))
-    slack[there] = factor * np.maximum((falls + (0.0 if parts.slack is None else parts.slack)) / mean - value, 0.0)
-    over = factor * (rises / mean + value)
-    return Parts(top, np.ones(len(rewards)), (1.0, 1.0), (over, -1.0), 0.25 * factor * parts.scale / mean, slack)
+    hat[there] += factor * parts.hat
+    surprise[there] += factor * parts.surprise
+    under[there] += factor * parts.under
+    return Parts(top, own.bottom, hat, surprise, under, factor * parts.over + 1.0)
 
 
 def sure(values: Floats, width: float, level: float) -> Interval:

@@ -62,12 +62,19 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
         end = count if by_rounds or not due else bisect_right(places, due[0][0])
         if contexts is not None:
             end = at + 1
-        decision, take_back = forecaster.trial(None if contexts is None else contexts[at])
+        peak = forecaster.peak
+        if end == count and contexts is None:
+            # What is proposed now is proposed until it is accepted: there is nothing to take back but at the very end.
+            decision, take_back = forecaster.predict(), None
+        else:
+            decision, take_back = forecaster.trial(None if contexts is None else contexts[at])
         fitting = spots[decision.action]
         place = bisect_left(fitting, at)
         found = fitting[place] if place < len(fitting) else count
         proposed[at : min(found + 1, end)] = decision.action
         if found >= end:
+            if take_back is None:
+                return Life(proposed, np.array(accepted, np.int64), peak)
             take_back()
             at = end
             continue

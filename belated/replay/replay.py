@@ -17,7 +17,7 @@ from belated.forecasters import Forecaster
 from belated.protocols import Floats, Learner
 from belated.replay.answer import FEW, Answer, Replay
 from belated.replay.columns import Whole
-from belated.replay.estimate import ESTIMATORS, Parts, Rounds, difference, holds, with_luck
+from belated.replay.estimate import ESTIMATORS, Parts, Rounds, difference, holds, plain, with_luck
 from belated.replay.follow import Life, follow
 from belated.replay.log import Log
 from belated.replay.model import Forward
@@ -159,8 +159,7 @@ class _Plan:
 
     @cached_property
     def logger(self) -> Interval:
-        rewards = self.log.reward[self.known]
-        return holds(Parts(rewards, np.ones(len(rewards)), (0.0, 1.0), (1.0, -1.0), 1.0), self.level)
+        return holds(plain(self.log.reward[self.known]), self.level)
 
     def lives(self, forecaster: Forecaster) -> Answer:
         """A forecaster lives through the log."""
