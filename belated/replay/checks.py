@@ -21,24 +21,33 @@ ENOUGH = 25.0
 def check_balance(log: Log) -> None:
     """Refuse probabilities that cannot be true: the weights 1 / p of an action must be 1 a round on average.
 
-    They are also not where rounds were left out because of the action that was taken in them.
+    They are also not where rounds were left out because of the action that was taken in them. The weights of all
+    actions that were more likely than not are 1 a round at most, as there was at most one of them in a round.
     """
-    rows, count = log.rows, len(log.rows)
+    rows, count, most = log.rows, len(log.rows), 1.0 / log.least
     weights = 1.0 / log.probability[rows]
     sums = per_action(log, rows, weights)
     squares = per_action(log, rows, (weights - 1.0) ** 2) + count - per_action(log, rows)
-    enough = math.log(2.0 * log.actions / REFUSED)
-    most = 1.0 / log.least
-    for sign, fall in ((1.0, 1.0), (-1.0, max(most - 1.0, 1.0))):
-        room = reach(squares[:, None], np.array([fall]), bets(count, most, fall, enough), enough)
-        beyond = sign * (sums - count) - room
-        worst = int(beyond.argmax())
-        if beyond[worst] > 0.0:
-            raise Unsupported(
-                f"the recorded probabilities cannot be those of the decisions: if they were, 1/probability summed over "
-                f"the rounds with action {log.labels[worst]!r} would be about {count}, the number of rounds that can "
-                f"be weighed, but is {sums[worst]:.4g}{_selected(log)}"
-            )
+    words = [f"with action {label!r} would be about" for label in log.labels]
+    _check_weights(log, sums, squares, words, 1.0, 1.0)
+    _check_weights(log, sums, squares, words, -1.0, max(most - 1.0, 1.0))
+    likely = np.where(weights < 2.0, weights, 0.0)
+    words = ["whose action was more likely than not would be at most"]
+    _check_weights(log, np.array([likely.sum()]), np.array([((likely - 1.0) ** 2).sum()]), words, 1.0, 1.0)
+
+
+def _check_weights(log: Log, sums: Floats, squares: Floats, words: list[str], sign: float, fall: float) -> None:
+    count = len(log.rows)
+    enough = math.log(2.0 * len(sums) / REFUSED)
+    room = reach(squares[:, None], np.array([fall]), bets(count, 1.0 / log.least, fall, enough), enough)
+    beyond = sign * (sums - count) - room
+    worst = int(beyond.argmax())
+    if beyond[worst] > 0.0:
+        raise Unsupported(
+            f"the recorded probabilities cannot be those of the decisions: if they were, 1/probability summed over the "
+            f"rounds {words[worst]} {count}, the number of rounds that can be weighed, but is {sums[worst]:.4g}"
+            f"{_selected(log)}"
+        )
 
 
 def _selected(log: Log) -> str:

@@ -132,9 +132,9 @@ def holds(parts: Parts, level: float, least: float = 0.0, most: float = 1.0) -> 
     that are at least -c, their sum S, its expectation E given each time the rounds before, and
     psi_c(lambda) = (-ln(1 - lambda c) - lambda c) / c^2, exp(lambda (S - E) - sum psi_c(lambda) y^2) is a
     supermartingale (Fan, Grama, Liu 2015; Howard, Ramdas, McAuliffe, Sekhon 2021), and so is an average over lambdas:
-    it exceeds 2 / (1 - level) with chance (1 - level) / 2 at most. That bounds E from below, and -y from above, whose c is how far
-    y can rise. So rare rewards with large weights, of which the next may always come, widen the upper side alone; and
-    where no reward was seen the interval ends not far from where Clopper's and Pearson's does.
+    it exceeds 2 / (1 - level) with chance (1 - level) / 2 at most. That bounds E from below; -y, whose c is how far y
+    can rise, bounds it from above. So rare rewards with large weights, of which the next may always come, widen the
+    upper side alone; and where no reward was seen the interval ends not far from where Clopper's and Pearson's does.
     """
     value, count = parts.value, len(parts.top)
     if math.isnan(value):

@@ -191,7 +191,7 @@ class _Plan:
             run=np.arange(len(rows)) % self.runs,
             age=age,
         )
-        found = self._answer(_text(forecaster), self.estimator, every, matched / log.probability[rows])
+        found = self._answer(_text(forecaster), self.estimator, every, 1.0 / log.probability[rows])
         shortest = min(len(life.accepted) for life in lives)
         seen = every.only(self.known[rows])
         return replace(
