@@ -2,10 +2,10 @@
 
     python benchmarks/replay.py [--rows 1000000] [--actions 2] [--side]
 
-A logger that draws evenly among the actions, feedback after 20 rounds, four forecasters in ten lives each; with `--side`
-three numbers of side information, which three of the four look at, so that they must be asked anew in every round. The
-fewer actions, the more rounds are lived through: two are the hard case. Time on the wall depends on what else the machine
-does; time of the processor is what it would be on a quiet one.
+A logger that draws evenly among the actions, feedback after 20 rounds, four forecasters in ten lives each; with
+`--side` three numbers of side information, which three of the four look at, so that they must be asked anew in every
+round. The fewer actions, the more rounds are lived through: two are the hard case. Time on the wall depends on what
+else the machine does; time of the processor is what it would be on a quiet one.
 """
 
 from __future__ import annotations
