@@ -301,7 +301,7 @@ def test_warnings():
     small = bl.replay(frame[:200], "direct(ucb1)", runs=1).answers[0]
     assert [w.split(":")[0] for w in small.warnings] == ["thin", "a life had 43 rounds", "one life"]
     assert "clip the weights, which biases" in small.warnings[1] and small.thin
-    assert f"rests on {small.rewards} rewards other than" in small.warnings[0]
+    assert f"that the estimate rests on: {small.rewards} (with" in small.warnings[0]
     lost = bl.replay(frame.with_columns(value=pl.when(pl.col("decided_at") % 5 > 0).then("value")), "direct(ucb1)")
     low, high = lost.answers[0].extremes
     assert "20.4% of the rounds have no reward" in lost.warnings[0] and high - low > 0.15

@@ -38,8 +38,8 @@ SMALLEST = -30
 class Parts:
     """An estimator, round by round. The estimate is a ratio of sums; its interval comes from what was not foreseen.
 
-    `hat` is known before the action of a round is drawn; `surprise` has the expectation (true value of the round) -
-    hat, and lies in [-under, over], where `under` is known beforehand too.
+    `hat` is known before the action of a round is drawn; `surprise` has the expectation each x (true value of the
+    round - hat), and lies in [-under, over], where `under` is known beforehand too. `each` is how much a round counts.
     """
 
     top: Floats
@@ -48,6 +48,7 @@ class Parts:
     surprise: Floats
     under: Floats
     over: float
+    each: Floats
 
     @property
     def value(self) -> float:
@@ -62,7 +63,7 @@ class Parts:
 
     def only(self, which: Any) -> Parts:
         top, bottom, hat = self.top[which], self.bottom[which], self.hat[which]
-        return Parts(top, bottom, hat, self.surprise[which], self.under[which], self.over)
+        return Parts(top, bottom, hat, self.surprise[which], self.under[which], self.over, self.each[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ class Rounds:
     expected_logged: Floats  #: m(a)
     highest: Floats | None  #: the largest m(a) that can come with a weight
     accepted: NDArray[np.bool_] | None  #: None for a policy
+    cut: bool  #: whether there were larger weights
     run: Whole  #: the life that each belongs to
     age: Whole  #: how many rounds that life had lived through
 
@@ -89,15 +91,17 @@ class Rounds:
         if name == "dr":
             assert self.expected is not None and self.highest is not None
             surprise = weight * (reward - self.expected_logged)
-            return Parts(self.expected + surprise, ones, self.expected, surprise, most * self.highest, most)
+            return Parts(self.expected + surprise, ones, self.expected, surprise, most * self.highest, most, ones)
         if name == "ips":
             hat = before(weight * reward, ones)
-            return Parts(weight * reward, ones, hat, weight * reward - hat, hat, most)
+            return Parts(weight * reward, ones, hat, weight * reward - hat, hat, most, ones)
         if name == "replay":
             assert self.accepted is not None
-            weight = np.where(self.accepted, most, 0.0)
+            weight, most = self.accepted.astype(np.float64), 1.0
         hat = before(weight * reward, weight)
-        return Parts(weight * reward, weight, hat, weight * (reward - hat), most * hat, most)
+        # Weights that were cut are not 1 on average: then a round counts by its weight.
+        each = weight if self.cut or name == "replay" else ones
+        return Parts(weight * reward, weight, hat, weight * (reward - hat), most * hat, most, each)
 
     def only(self, which: Any) -> Rounds:
         """Some of the rounds."""
@@ -115,7 +119,7 @@ def plain(values: Floats) -> Parts:
     """The mean of values from 0 to 1."""
     ones = np.ones(len(values))
     hat = before(values, ones)
-    return Parts(values, ones, hat, values - hat, hat, 1.0)
+    return Parts(values, ones, hat, values - hat, hat, 1.0, ones)
 
 
 def before(top: Floats, bottom: Floats) -> Floats:
@@ -136,10 +140,10 @@ def holds(parts: Parts, level: float, least: float = 0.0, most: float = 1.0) -> 
     can rise, bounds it from above. So rare rewards with large weights, of which the next may always come, widen the
     upper side alone; and where no reward was seen the interval ends not far from where Clopper's and Pearson's does.
     """
-    value, count = parts.value, len(parts.top)
+    value, count, total = parts.value, int((parts.each > 0.0).sum()), float(parts.each.sum())
     if math.isnan(value):
         return Interval(math.nan, math.nan, math.nan)
-    middle = float((parts.hat + parts.surprise).mean())
+    middle = float((parts.each * parts.hat + parts.surprise).sum()) / total
     enough = math.log(2.0 / (1.0 - level))
     power = (
         np.clip(np.ceil(np.log2(np.maximum(parts.under, 2.0**SMALLEST))), SMALLEST, None).astype(np.int64) - SMALLEST
@@ -147,9 +151,10 @@ def holds(parts: Parts, level: float, least: float = 0.0, most: float = 1.0) -> 
     squares: Any = np.bincount(power, parts.surprise**2)
     falls: Any = 2.0 ** (np.arange(len(squares)) + SMALLEST)
     below = reach(squares[None], falls, bets(count, parts.over, 1.0, enough), enough)
-    total = np.array([[squares.sum()]])
-    above = reach(total, np.array([parts.over]), bets(count, parts.over, parts.over, enough), enough)
-    low, high = middle - float(below[0]) / count, middle + float(above[0]) / count
+    above = reach(
+        np.array([[squares.sum()]]), np.array([parts.over]), bets(count, parts.over, parts.over, enough), enough
+    )
+    low, high = middle - float(below[0]) / total, middle + float(above[0]) / total
     return Interval(value, min(value, max(low, least)), max(value, min(high, most)))
 
 
@@ -191,7 +196,7 @@ def reach(squares: Floats, falls: Floats, tried: Floats, enough: float) -> Float
     return np.asarray(high, np.float64)
 
 
-def with_luck(found: Interval, moved: Floats, run: Whole | None, level: float) -> Interval:
+def with_luck(found: Interval, moved: Floats, run: Whole | None, level: float, least: float = 0.0) -> Interval:
     """The same for the expected value of a life, whose luck is seen in how lives differ.
 
     Lives are independent, so Student's interval over them is right where their sums are about normal; on either side
@@ -206,19 +211,20 @@ def with_luck(found: Interval, moved: Floats, run: Whole | None, level: float) -
     if count < 2:
         return found
     width = math.sqrt(float((sums**2).sum()) * count / (count - 1)) * float(stdtrit(count - 1, (1 + level) / 2))
-    return Interval(found.mean, min(found.low, found.mean - width), max(found.high, found.mean + width))
+    low, high = max(found.mean - width, least), min(found.mean + width, 1.0)
+    return Interval(found.mean, min(found.low, low), max(found.high, high))
 
 
 def difference(parts: Parts, there: NDArray[np.bool_], rewards: Floats) -> Parts:
     """The estimate minus the mean of all rewards, round by round; `there` are the rounds that the estimate has."""
-    own, factor = plain(rewards), len(rewards) / len(parts.top)
+    own, factor = plain(rewards), len(rewards) / float(parts.each.sum())
     value, mean = parts.value, float(parts.bottom.mean())
     top, hat, surprise, under = -rewards, -own.hat, -own.surprise, np.ones(len(rewards))
-    top[there] += factor * (value + (parts.top - value * parts.bottom) / mean)
-    hat[there] += factor * parts.hat
+    top[there] += len(rewards) / len(parts.top) * (value + (parts.top - value * parts.bottom) / mean)
+    hat[there] += factor * parts.each * parts.hat
     surprise[there] += factor * parts.surprise
     under[there] += factor * parts.under
-    return Parts(top, own.bottom, hat, surprise, under, factor * parts.over + 1.0)
+    return Parts(top, own.bottom, hat, surprise, under, factor * parts.over + 1.0, own.each)
 
 
 def sure(values: Floats, width: float, level: float) -> Interval:

@@ -188,6 +188,7 @@ class _Plan:
             expected_logged=self.model(log.action[rows]),
             highest=expected,
             accepted=accepted == 1,
+            cut=largest * log.least < 1.0 - 1e-12,
             run=np.arange(len(rows)) % self.runs,
             age=age,
         )
@@ -219,6 +220,7 @@ class _Plan:
             expected_logged=self.model(log.action[rows]),
             highest=highest,
             accepted=None,
+            cut=bool((weight > largest).any()),
             run=np.zeros(len(rows), np.int64),
             age=np.zeros(len(rows), np.int64),
         )
@@ -271,7 +273,7 @@ class _Plan:
         if lives is not None:
             run = np.arange(len(both.top)) % self.runs
             run[usable[known]] = lives
-        return with_luck(holds(both, self.level, -1.0, 1.0), both.moved, run, self.level)
+        return with_luck(holds(both, self.level, -1.0, 1.0), both.moved, run, self.level, least=-1.0)
 
     def _curve(self, seen: Rounds, shortest: int) -> tuple[tuple[float, Interval], ...]:
         """The estimate for stretches of rounds that all lives reached."""
@@ -290,8 +292,8 @@ class _Plan:
         said = []
         if answer.thin:
             said.append(
-                f"thin: the estimate rests on {answer.rewards} rewards other than {number(self.log.usual_reward)} "
-                f"(with their weights worth {number(answer.equal)}), and an effective sample of "
+                f"thin: rewards other than {number(self.log.usual_reward)} that the estimate rests on: {answer.rewards}"
+                f" (with their weights worth {number(answer.equal)}), and an effective sample of "
                 f"{number(answer.effective)} rounds"
             )
         if largest >= self.cut and answer.clipped:
