@@ -94,13 +94,18 @@ def print_replay(found: Replay) -> None:
     from rich.table import Table
 
     console = Console()
-    title = (
-        f"{len(found.log):,} decisions, {_lives(found.runs)}, {NAMES[found.answers[0].estimator]}, {found.level:.0%}"
-    )
-    shown = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    lived = [_lives(found.runs)] if any(a.curve for a in found.answers) else []
+    parts = [f"{len(found.log):,} decisions", *lived, NAMES[found.answers[0].estimator], f"{found.level:.0%}"]
+    shown = Table(title=", ".join(parts), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for name in HEADER:
         first = name == "forecaster"
-        shown.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+        shown.add_column(
+            name,
+            justify="left" if first else "right",
+            no_wrap=not first,
+            overflow="fold",
+            min_width=10 if first else None,
+        )
     for row in table(found):
         shown.add_row(*(plain(cell.replace(" (", "\n(")) for cell in row))
     console.print(shown)
