@@ -195,8 +195,16 @@ def play(
 def replay(
     log: Annotated[Path, typer.Argument(help="Logged decisions: an export of the service, or Parquet, CSV, JSONL.")],
     forecaster: Annotated[
-        list[str], typer.Option(help='Such as "bold(exp3)"; several may be given.', autocompletion=_names("forecaster"))
-    ],
+        list[str] | None,
+        typer.Option(help='Such as "bold(exp3)"; several may be given.', autocompletion=_names("forecaster")),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One that does not learn: uniform, a column with its probabilities, or a file with the columns "
+            "action, probability, and others of the log that it goes by; several may be given."
+        ),
+    ] = None,
     action: Annotated[str | None, typer.Option(help="Column of the action; as in an export if not given.")] = None,
     probability: Annotated[str | None, typer.Option(help="Column of the probability it was chosen with.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column of the reward.")] = None,
@@ -207,20 +215,21 @@ def replay(
     estimator: Annotated[str, typer.Option(help="dr, ips, snips or replay.")] = "dr",
     runs: Annotated[int, typer.Option(min=1, help="Fresh starts that the log is dealt out to.")] = 10,
     clock: Annotated[str, typer.Option(help="What delays are counted in: rounds, log.")] = "rounds",
-    clip: Annotated[float | None, typer.Option(min=1, help="The largest weight 1/probability.")] = None,
+    clip: Annotated[float | None, typer.Option(min=1, help="The largest weight 1/probability; biases.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Write a page with figures into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     modules: Imports = None,
 ) -> None:
-    """What other forecasters would have earned, from logged decisions with recorded probabilities and delays."""
+    """What other forecasters and policies would have earned, from logged decisions with probabilities and delays."""
     from belated.replay import replay as replayed
     from belated.replay.report import print_replay
 
     with _plain_errors():
         found = replayed(
             log,
-            forecaster,
+            forecaster or [],
+            policies=policy or [],
             estimator=estimator,
             runs=runs,
             clock=clock,

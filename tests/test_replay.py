@@ -22,6 +22,8 @@ from belated.ledger.ledger import Ledger
 from belated.replay import read_log
 from belated.replay.estimate import sure
 from belated.replay.follow import follow
+from belated.replay.model import Forward
+from tests.test_replay_coverage import thompson
 
 MEANS = np.array([0.3, 0.5, 0.7])
 LAW = bl.delays.Geometric(mean=10)
@@ -152,45 +154,24 @@ def slowly_plain(forecaster, log, heads):
         del Mine.context_size
 
 
-# --- what is true is covered ---
-
-
-def check_coverage(logger, names, logs, rounds, runs, low, high):
-    found = {name: [] for name in names}
-    for seed in range(logs):
-        result = bl.replay(logged(logger, rounds, seed), names, runs=runs, seed=seed)
-        logger_value = MEANS[result.log.action].mean()
-        for answer in result.answers:
-            found[answer.forecaster].append((answer, MEANS[answer.proposed].mean(), logger_value))
-    for name, answers in found.items():
-        expected = truth(name, round(np.mean([a.rounds for a, _, _ in answers])))
-        for estimator in ("dr", "ips", "snips", "replay"):
-            values = np.array([a.estimates[estimator].mean for a, _, _ in answers])
-            assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(logs) + 1e-3, (name, estimator)
-            covered = np.mean([a.estimates[estimator].contains(expected) for a, _, _ in answers])
-            assert low <= covered <= high, (name, estimator, covered)
-        # The logger is what it was, so the difference is from what it played in this log.
-        paired = np.mean([a.difference.contains(expected - played) for a, _, played in answers])
-        assert low <= paired <= high, (name, paired)
-        for estimator in ("dr", "ips"):
-            lived = np.mean([a.lived[estimator].contains(value) for a, value, _ in answers])
-            assert low <= lived <= high, (name, estimator, lived)
-            assert np.mean([a.sure[estimator].contains(value) for a, value, _ in answers]) >= 0.95
-
-
-@pytest.mark.parametrize(
-    ("logger", "names"),
-    [("uniform", ["bold(exp3)", "qpmd(ucb1)"]), ("greedy", ["direct(ucb1)", "direct(uniform)"])],
-)
-def test_intervals_cover_the_truth(logger, names):
-    check_coverage(logger, names, logs=200, rounds=600, runs=4, low=0.91, high=0.99)
+# --- what is true is found ---
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("logger", LOGGERS)
-def test_intervals_cover_the_truth_in_many_logs(logger):
-    names = ["bold(exp3)", "direct(ucb1)", "qpmd(ucb1)", "direct(uniform)", "direct(tsallisinf)"]
-    check_coverage(logger, names, logs=600, rounds=3000, runs=10, low=0.925, high=0.975)
+def test_estimates_are_without_bias(logger):
+    """And their intervals cover what is true, the luck of lives included; test_replay_coverage.py has worse worlds."""
+    names, logs = ["bold(exp3)", "direct(ucb1)", "qpmd(ucb1)", "direct(uniform)", "direct(tsallisinf)"], 600
+    found = {name: [] for name in names}
+    for seed in range(logs):
+        for answer in bl.replay(logged(logger, 3000, seed), names, seed=seed).answers:
+            found[answer.forecaster].append(answer)
+    for name, answers in found.items():
+        expected = truth(name, round(np.mean([a.rounds for a in answers])))
+        for estimator in ("dr", "ips", "snips", "replay"):
+            values = np.array([a.estimates[estimator].mean for a in answers])
+            assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(logs) + 1e-3, (name, estimator)
+            assert np.mean([a.estimates[estimator].contains(expected) for a in answers]) >= 0.94, (name, estimator)
 
 
 def test_with_side_information():
@@ -225,7 +206,7 @@ def test_with_side_information():
     assert clever.value.low > 0.75 and blind.value.contains(0.5) and result.logger.contains(0.5)
     # The model knows more than nothing: its estimate is closer.
     widths = {name: found.high - found.low for name, found in clever.lived.items()}
-    assert widths["dr"] < 0.7 * widths["ips"]
+    assert widths["dr"] < 0.75 * widths["ips"]
     with pytest.raises(Unsupported, match="needs a context of 3 numbers, the log has 2"):
         bl.replay(frame, "direct(linucb(features=3))", context=["x", "y"], **columns)
 
@@ -286,7 +267,7 @@ def test_rewards_in_their_own_units():
     frame = logged()
     plain = bl.replay(frame, "direct(ucb1)").answers[0]
     scaled = bl.replay(frame.with_columns(pl.col("value") * 20 - 5), "direct(ucb1)", reward_range=(-5, 15)).answers[0]
-    for one, two in ((plain.value, scaled.value), (plain.sure["ips"], scaled.sure["ips"])):
+    for one, two in ((plain.value, scaled.value), (plain.lived["ips"], scaled.lived["ips"])):
         assert (two.mean, two.low) == pytest.approx((20 * one.mean - 5, 20 * one.low - 5))
     assert scaled.difference.high == pytest.approx(20 * plain.difference.high)
 
@@ -318,11 +299,9 @@ def test_other_columns_kinds_and_files_say_the_same(tmp_path):
 def test_warnings():
     frame = logged("greedy", 2000)
     small = bl.replay(frame[:200], "direct(ucb1)", runs=1).answers[0]
-    assert [w.split(":")[0][:25] for w in small.warnings] == [
-        "the effective sample size",
-        "a life had 43 rounds",
-        "one life",
-    ]
+    assert [w.split(":")[0] for w in small.warnings] == ["thin", "a life had 43 rounds", "one life"]
+    assert "clip the weights, which biases" in small.warnings[1] and small.thin
+    assert f"that the estimate rests on: {small.rewards} (with" in small.warnings[0]
     lost = bl.replay(frame.with_columns(value=pl.when(pl.col("decided_at") % 5 > 0).then("value")), "direct(ucb1)")
     low, high = lost.answers[0].extremes
     assert "20.4% of the rounds have no reward" in lost.warnings[0] and high - low > 0.15
@@ -341,7 +320,7 @@ def test_cut_weights_are_told():
     # Two of three proposals have probability 1/6: half the weight that they should have, and twice the time of waiting.
     assert cut.answers[0].accepted == pytest.approx(2000 / 5, rel=0.1)
     assert cut.answers[0].weight == pytest.approx(3 / 5, abs=0.05)
-    assert cut.answers[0].lived["ips"].high < 0.45 and cut.answers[0].lived["replay"].contains(0.5)
+    assert cut.answers[0].lived["ips"].high < 0.5 and cut.answers[0].lived["replay"].contains(0.5)
     assert "weights above 3 are cut, their sum is" in cut.answers[0].warnings[0]
 
 
@@ -357,7 +336,114 @@ def test_rounds_that_cannot_be_used_are_left_out():
     log = read_log(marked)
     assert log.rows.tolist() == list(range(49, 1990))
     assert [w.split()[0] for w in log.warnings] == ["49", "10", str(marked.filter(late).height)]
+    assert bl.replay(log, policies="uniform").logger.mean == pytest.approx(frame["value"].mean())
     assert log.wait.tolist() == read_log(frame).wait.tolist()  # they take time all the same
+
+
+# --- the logger's own mean, and rounds that are selected ---
+
+
+def half_certain(seed=0, rounds=8000, others=0.8):
+    """In 30% of the rounds an action is drawn evenly, in the others action 1 is taken for certain."""
+    draws = np.random.default_rng(seed)
+    drawn = draws.random(rounds) < 0.3
+    actions = np.where(drawn, draws.integers(2, size=rounds), 1)
+    means = np.where(drawn, np.where(actions == 1, 0.8, 0.2), others)
+    columns = {"action": actions, "probability": np.where(drawn, 0.5, 1.0), "decided_at": np.arange(rounds)}
+    return pl.DataFrame(columns | {"value": (draws.random(rounds) < means).astype(float)})
+
+
+def test_the_logger_earned_what_it_earned():
+    frame = half_certain()
+    found = bl.replay(frame, policies="uniform")
+    assert found.logger.mean == frame["value"].mean() == pytest.approx(0.71, abs=0.02)
+    assert found["uniform"].value.contains(0.5) and found["uniform"].difference.contains(0.5 - 0.71)
+    assert found["uniform"].difference.high < -0.1 and "count for the logger" in found.warnings[-1]
+
+
+def test_rounds_that_are_selected_cannot_speak_for_all():
+    with pytest.raises(
+        Unsupported, match=r"are not like the others.*action '1' earned 0\..* in them and 0\.8.* in the"
+    ):
+        read_log(half_certain(others=0.5))
+    frame = half_certain()
+    side = frame.with_columns(premium=(pl.col("probability") == 1).cast(float))
+    with pytest.raises(
+        Unsupported, match="number 0 of the side information is on average 1 in them and 0 in the others"
+    ):
+        read_log(side, context="premium")
+    # The leader is said to be certain, the other one to have had its chance: what is left is selected by the action.
+    draws = np.random.default_rng(1)
+    actions = (draws.random(8000) > 0.02).astype(int)
+    rounded = pl.DataFrame({"action": actions, "probability": np.where(actions == 1, 1.0, 0.02), "value": 1.0})
+    fair = pl.DataFrame({"action": draws.integers(2, size=400), "probability": 0.5, "value": 1.0})
+    with pytest.raises(Unsupported, match=r"or which 7\d+ decisions could not be weighed depends on the action"):
+        read_log(pl.concat([fair.cast({"action": pl.Int64}), rounded]))
+
+
+def test_a_log_of_thompson_sampling():
+    """Three of four probabilities are exactly 1: there are no lives in it, and a policy hardly learns anything."""
+    draws = np.random.default_rng(0)
+    law, actions = thompson(draws.random((3000, 2)) < [0.2, 0.6], draws, samples=100)
+    rows, means = np.arange(3000), np.array([0.2, 0.6])
+    frame = pl.DataFrame({"action": actions, "probability": law[rows, actions], "decided_at": rows})
+    frame = frame.with_columns(value=(draws.random(3000) < means[actions]).astype(float))
+    assert (frame["probability"] == 1).mean() > 0.7
+    with pytest.raises(Unsupported, match=r"1 in 100 is accepted .* as far as the log shows, is 0.01"):
+        bl.replay(frame, "direct(ucb1)")
+    found = bl.replay(frame, policies=["uniform", {0: 1.0, 1: 0.0}])
+    assert found.logger.mean == frame["value"].mean()
+    for answer, value in zip(found.answers, (0.4, 0.2), strict=True):
+        assert answer.value.contains(value) and answer.difference.contains(value - (law @ means).mean())
+        assert answer.thin and answer.value.high - answer.value.low > 0.5
+
+
+# --- rare rewards ---
+
+
+def clicks(rounds=10_000, seed=0, actions=40):
+    """A logger that has favourites among many actions, which are clicked at once in 250 rounds."""
+    draws = np.random.default_rng(seed)
+    law = 0.9 * draws.dirichlet(np.full(actions, 0.3)) + 0.1 / actions
+    taken = draws.choice(actions, rounds, p=law)
+    return pl.DataFrame({"action": taken, "probability": law[taken], "value": (draws.random(rounds) < 0.004) * 1.0})
+
+
+def test_the_model_starts_from_what_was_paid():
+    """It expected 1/2 of what it did not know: 0.08 for a world of 0.004."""
+    found = bl.replay(clicks(), policies="uniform", clip=50.0)["uniform"]
+    assert abs(found.value.mean - 0.004) < 0.004 and found.value.contains(0.004)
+    lived = bl.replay(clicks(rounds=4000), "direct(roundrobin)", clip=50.0, runs=1).answers[0]
+    assert lived.value.mean < 0.03 and lived.value.contains(0.004)
+    log = read_log(clicks(rounds=500))
+    model = Forward(log)
+    assert model(log.action)[:10].tolist() == [0.0] * 10  # nothing was paid before
+    assert model(log.action).max() < 0.5
+
+
+def test_few_rewards_are_called_thin(tmp_path):
+    frame = clicks(rounds=2000, actions=3)
+    found = bl.replay(frame, policies="uniform")
+    answer = found["uniform"]
+    assert answer.thin and answer.rewards == frame["value"].sum() == found.data()["logger"]["rewards"]
+    assert f"thin: {answer.rewards} rewards" in repr(found) and found.data()["forecasters"][0]["thin"]
+    assert f"{answer.rewards} thin" in found.report(tmp_path).read_text()
+
+
+# --- what actions are called ---
+
+
+@pytest.mark.parametrize("names", [(3, 17, 99), (0, 1, 10**9), (5, 6, 2**62), ("b", "c", "d")])
+def test_actions_may_be_called_anything(names):
+    frame = logged(rounds=900)
+    plain = bl.replay(frame, "direct(ucb1)", policies={"p": {0: 0.5, 2: 0.5}}, runs=2)
+    renamed = frame.with_columns(pl.col("action").replace_strict({0: names[0], 1: names[1], 2: names[2]}))
+    found = bl.replay(renamed, "direct(ucb1)", policies={"p": {names[0]: 0.5, names[2]: 0.5}}, runs=2)
+    assert [a.value for a in found.answers] == [a.value for a in plain.answers]
+    assert found.log.labels == tuple(map(str, names))
+    assert (f"the actions of the log are {names[0]}, {names[1]}" in " ".join(found.warnings)) == (names[0] != "b")
+    with pytest.raises(InvalidArgument, match=f"has 4 actions, the log has 3: {names[0]}"):
+        bl.replay(renamed, bl.Direct(bl.UCB1(4)), runs=2)
 
 
 BASE = {"rounds": 300}
@@ -377,7 +463,6 @@ BASE = {"rounds": 300}
         ({"value": pl.lit([1.0, 0.0, 0.0])}, Unsupported, "the rewards of all actions"),
         ({"value": pl.lit("yes")}, Unsupported, "which are numbers"),
         ({"action": pl.lit(0)}, Unsupported, "there is nothing to choose"),
-        ({"action": pl.col("action") * 2}, Unsupported, "action 1 was never logged"),
         ({"action": pl.col("action") - 1}, InvalidArgument, "numbers from 0, got -1"),
         ({"action": pl.lit(None, pl.Int64)}, InvalidArgument, "action is missing in 300 rows"),
         (
@@ -474,11 +559,12 @@ def test_the_command(tmp_path):
     for words in (
         "1,500 decisions, 3 lives, doubly robust, 95%",
         "minus logger",
+        "rewards other than",
         "bold(exp3)",
         "qpmd(ucb1)",
         "the page is",
     ):
-        assert words in shown.output
+        assert words in " ".join(shown.output.split())
     told = runner.invoke(app, [*start, "--reward", "r", "--runs", "3", "--json"])
     data = json.loads(told.output)
     assert data == json.loads((tmp_path / "page" / "replay.json").read_text())

@@ -410,6 +410,9 @@ class Forecaster(Spelled, ABC):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if spec is None:
             return feedback
+        usual = type(feedback) is float and spec.feedback == "bandit" and self.reward_range is None
+        if usual and spec.smallest <= feedback <= spec.largest and math.isfinite(feedback):
+            return np.array((feedback,))  # what comes most often, in a fifth of the time
         if spec.feedback == "symbol":
             return _encoded(spec, action, feedback)
         size = spec.feedback_size

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from belated.forecasters import Forecaster
 from belated.protocols import NEVER, Learner
-from belated.replay.log import Log, Whole
+from belated.replay.columns import Whole
+from belated.replay.log import Log
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
     Feedback comes after its recorded delay: `by_rounds` after as many accepted rounds as decisions were logged
     meanwhile; else when the log itself has passed its observation.
     """
-    logged, places = log.action[rows], rows.tolist()
+    logged, places = log.action[rows].tolist(), rows.tolist()
     rewards, waits = log.reward[rows].tolist(), log.wait[rows].tolist()
     contexts = log.context[rows] if log.context is not None and _looks(forecaster) else None
-    spots = [np.flatnonzero(heads & (logged == action)).tolist() for action in range(log.actions)]
     count = len(places)
+    spots: list[list[int]] = [[] for _ in range(log.actions)]
+    for place in np.flatnonzero(heads).tolist():
+        spots[logged[place]].append(place)
     proposed = np.empty(count, np.int64)
     accepted: list[int] = []
     due: list[tuple[int, int, int]] = []
@@ -59,12 +62,19 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
         end = count if by_rounds or not due else bisect_right(places, due[0][0])
         if contexts is not None:
             end = at + 1
-        decision, take_back = forecaster.trial(None if contexts is None else contexts[at])
+        peak = forecaster.peak
+        if end == count and contexts is None:
+            # What is proposed now is proposed until it is accepted: there is nothing to take back but at the very end.
+            decision, take_back = forecaster.predict(), None
+        else:
+            decision, take_back = forecaster.trial(None if contexts is None else contexts[at])
         fitting = spots[decision.action]
         place = bisect_left(fitting, at)
         found = fitting[place] if place < len(fitting) else count
         proposed[at : min(found + 1, end)] = decision.action
         if found >= end:
+            if take_back is None:
+                return Life(proposed, np.array(accepted, np.int64), peak)
             take_back()
             at = end
             continue

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from belated.replay.answer import RARE
 from belated.studies.figures import COLORS, MARKERS, legend, panel
 from belated.studies.page import Block, Drawing, Page, Rows, Section, Text
-from belated.studies.stats import Interval, number
+from belated.studies.stats import number
 from belated.studies.store import write_whole
 
 if TYPE_CHECKING:
-    from belated.replay.replay import Answer, Replay
+    from belated.replay.answer import Answer, Replay
 
 NAMES = {
     "dr": "doubly robust",
@@ -23,7 +24,7 @@ NAMES = {
     "snips": "inverse propensity, normalised",
     "replay": "accepted rounds only",
 }
-METHOD = """
+LIVES = """
 <p>A forecaster learns from what it does, so its reward cannot be had by weighting the log: it must live through
 rounds. The log was dealt out, round by round, to {runs}. A life starts with a fresh forecaster, which is asked what it
 would do in every round of its share. It lives through a round if it proposes the logged action and a coin agrees; the
@@ -31,14 +32,20 @@ coin shows heads with probability c / p, where p is the recorded probability and
 with probability c whatever is proposed, and the accepted rounds are a play of the forecaster in the same world (Li et
 al. 2011; Dudík et al. 2012). In rounds that are not accepted the forecaster stays as it was.</p>
 <p>{clock}</p>
-<p>The estimate uses all rounds, not only accepted ones: in each it asks what the proposed action was worth. With
-w = 1/p where the proposal is the logged action and 0 elsewhere, inverse propensity averages w r; normalised weights
-divide by the mean of w; the doubly robust estimate averages m(proposed) + w (r - m(logged)) with a ridge regression m
-of rewards on the rounds before. All but the normalised one are unbiased for the expected mean reward of a play from
-scratch of {rounds} rounds, give or take the chance in how many are accepted{clipped}.</p>
-<p>{interval} It is assumed that rewards, contexts and delays are drawn in the same way in all rounds, independently;
-that the logger never gave an action a smaller probability than the smallest recorded one; and that whether a reward
-was recorded does not depend on it. A world that decisions change cannot be replayed.</p>
+"""
+METHOD = """
+<p>The estimate uses all rounds that can be weighed: in each it asks what the proposed action was worth. With w = 1/p
+where the proposal is the logged action and 0 elsewhere (for a policy with known probabilities q, w = q/p), inverse
+propensity averages w r; normalised weights divide by the mean of w; the doubly robust estimate averages
+m(proposed) + w (r - m(logged)) with a ridge regression m of rewards on the rounds before, which starts from what they
+paid on average. All but the normalised one are unbiased for the expected mean reward of {expected}{clipped}.</p>
+<p>The intervals are empirical Bernstein ones: they need no normal approximation, hold for rare rewards too, and cover
+more often than they say. {luck} Rewards are counted if they are not the most common one: on them an estimate rests.
+The logger's mean is over all its decisions with a reward, those too that were certain or among some of the actions;
+others are estimated from the rest.</p>
+<p>It is assumed that rewards, contexts and delays are drawn in the same way in all rounds, independently; that the
+logger never gave an action a smaller probability than the log shows; and that whether a reward was recorded, or a
+decision can be weighed, does not depend on the reward. A world that decisions change cannot be replayed.</p>
 """
 CLOCKS = {
     "rounds": "Feedback came to a forecaster after as many of its own rounds as decisions were logged while it was "
@@ -46,34 +53,32 @@ CLOCKS = {
     "log": "Feedback came to a forecaster when the log had passed its observation: a life is a forecaster that decides "
     "for a small random share of the traffic, to which delays are that much shorter in its own rounds.",
 }
-INTERVALS = {
-    True: "Lives are independent; the intervals are Student's over them, and have the luck of a life in them.",
-    False: "With one life the intervals are normal ones of a martingale: they hold for this life, without its luck.",
+LUCK = {
+    True: "Where Student's interval over lives, which has their luck in it, is wider, it counts: an approximation, "
+    "which does not see what befalls fewer lives than were lived.",
+    False: "With one life they are for this life, without its luck.",
 }
-#: Effective sample size, accepted rounds of a life, accepted share of the log, peak of outstanding feedback.
-HEADER = ("forecaster", "mean reward", "minus logger", "n eff.", "rounds", "share", "G*")
+HEADER = ("forecaster", "mean reward", "minus logger", "rewards", "n eff.", "rounds", "G*")
 
 
 def table(found: Replay) -> list[tuple[str, ...]]:
-    """One row for the logger and one for each forecaster, under `HEADER`."""
-    logger = ("logger", _spread(found.logger), "", "", f"{len(found.log.rows):,}", "", f"{found.log.outstanding:,}")
+    """One row for the logger and one for each forecaster and policy, under `HEADER`."""
+    log = found.log
+    many = f"{log.rewards:,}{' thin' if log.rewards < RARE else ''}"
+    logger = ("logger", str(found.logger), "", many, "", f"{len(log):,}", f"{log.outstanding:,}")
     return [logger, *(_row(answer) for answer in found.answers)]
 
 
 def _row(answer: Answer) -> tuple[str, ...]:
     return (
         answer.forecaster,
-        _spread(answer.value),
-        _spread(answer.difference, "+"),
+        str(answer.value),
+        str(answer.difference),
+        f"{answer.rewards:,}{' thin' if answer.thin else ''}",
         number(answer.effective),
         number(answer.rounds),
-        f"{answer.share:.1%}",
-        f"{answer.peak:,}",
+        "-" if answer.peak is None else f"{answer.peak:,}",
     )
-
-
-def _spread(found: Interval, sign: str = "") -> str:
-    return f"{found.mean:{sign}.3g} ± {found.high - found.mean:.2g}"
 
 
 def said(found: Replay) -> list[str]:
@@ -89,16 +94,22 @@ def print_replay(found: Replay) -> None:
     from rich.table import Table
 
     console = Console()
-    title = (
-        f"{len(found.log):,} decisions, {_lives(found.runs)}, {NAMES[found.answers[0].estimator]}, {found.level:.0%}"
-    )
-    shown = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    lived = [_lives(found.runs)] if any(a.curve for a in found.answers) else []
+    parts = [f"{len(found.log):,} decisions", *lived, NAMES[found.answers[0].estimator], f"{found.level:.0%}"]
+    shown = Table(title=", ".join(parts), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for name in HEADER:
         first = name == "forecaster"
-        shown.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+        shown.add_column(
+            name,
+            justify="left" if first else "right",
+            no_wrap=not first,
+            overflow="fold",
+            min_width=10 if first else None,
+        )
     for row in table(found):
-        shown.add_row(*map(plain, row))
+        shown.add_row(*(plain(cell.replace(" (", "\n(")) for cell in row))
     console.print(shown)
+    console.print(f"[dim]{plain(_caption(found))}.[/dim]")
     for warning in said(found):
         console.print(f"[yellow]warning:[/yellow] {plain(warning)}")
 
@@ -107,50 +118,52 @@ def write_report(found: Replay, out: Path) -> Path:
     """index.html with its figures and data, and replay.json; the path of the page."""
     import polars
 
-    first = found.answers[0]
     blocks: list[Block] = [Rows(HEADER, table(found), _caption(found))]
     if said(found):
         listed = "".join(f"<li>{escape(warning)}</li>" for warning in said(found))
         blocks.append(Text(f"<p>To be kept in mind:</p><ul>{listed}</ul>"))
-    blocks += [
-        Drawing("replay", _values(found), f"Mean reward with {found.level:.0%} intervals; the line is the logger"),
-        Drawing("learning", _curves(found), "Mean reward in stretches of rounds of a life, with bands"),
-    ]
+    blocks.append(
+        Drawing("replay", _values(found), f"Mean reward with {found.level:.0%} intervals; the line is the logger")
+    )
+    lived = [a for a in found.answers if a.curve]
+    if lived:
+        words = f"Mean reward in stretches of rounds of a life; {found.level:.0%} bands, each stretch for itself"
+        blocks.append(Drawing("learning", _curves(found, lived), words))
     rows = [
-        (
-            a.forecaster,
-            NAMES[name],
-            str(a.estimates[name]),
-            str(a.lived[name]),
-            str(a.sure[name]) if name in a.sure else "-",
-        )
+        (a.forecaster, NAMES[name], str(a.estimates[name]), str(a.lived[name]))
         for a in found.answers
-        for name in NAMES
+        for name in a.estimates
     ]
-    header = ("forecaster", "estimator", "interval", "lives as they were: normal", "the same: empirical Bernstein")
-    blocks.append(Rows(header, rows, "All estimates", folded=True))
+    header = ("forecaster", "estimator", "expected", "in the rounds as they were")
+    blocks.append(Rows(header, rows, f"All estimates, with {found.level:.0%} intervals", folded=True))
     if np.isnan(found.log.reward[found.log.rows]).any():
         ends = [(a.forecaster, *a.extremes) for a in found.answers]
         blocks.append(
             Rows(("forecaster", "all lowest", "all highest"), ends, "If the missing rewards were", folded=True)
         )
-    method = METHOD.format(
+    clipped = any(a.clipped for a in found.answers)
+    method = (LIVES if lived else "") + METHOD
+    method = method.format(
         runs=_lives(found.runs),
         rate=number(found.rate),
         clock=CLOCKS[found.clock],
-        rounds=number(first.rounds),
-        clipped=", but for weights that were cut" if first.clipped else "",
-        interval=INTERVALS[found.runs > 1],
+        expected=f"a play from scratch of {number(lived[0].rounds)} rounds, give or take the chance in how many are "
+        "accepted"
+        if lived
+        else "the policy",
+        clipped="; but weights were cut, so that they are biased, which no interval has in it" if clipped else "",
+        luck=LUCK[found.runs > 1] if lived else "",
     )
     points = [
         {"forecaster": a.forecaster, "round": at, "mean": f.mean, "low": f.low, "high": f.high}
         for a in found.answers
         for at, f in a.curve
     ]
-    answer = Section("answer", "What they would have earned", blocks, {"learning": polars.DataFrame(points)})
+    frames = {"learning": polars.DataFrame(points)} if lived else {}
+    answer = Section("answer", "What they would have earned", blocks, frames)
     lead = (
         f"{len(found.log):,} logged decisions among {found.log.actions} actions earned {found.logger} a round. What "
-        "would other forecasters have earned, starting from scratch under the recorded delays?"
+        f"would others have earned{', starting from scratch under the recorded delays' if lived else ''}?"
     )
     page = Page("Replay of a log", lead, [answer, Section("method", "How it was found", [Text(method)])])
     path = page.write(out)
@@ -165,7 +178,8 @@ def _lives(runs: int) -> str:
 def _caption(found: Replay) -> str:
     return (
         f"Mean reward ({NAMES[found.answers[0].estimator]}, {found.level:.0%} intervals), difference paired by round, "
-        "effective sample size, rounds of a life, accepted share of the log, and peak of outstanding feedback"
+        f"rewards other than {number(found.log.usual_reward)} that it rests on, effective sample size, rounds of a "
+        "life, and peak of outstanding feedback"
     )
 
 
@@ -183,9 +197,9 @@ def _values(found: Replay) -> Any:
     return figure
 
 
-def _curves(found: Replay) -> Any:
+def _curves(found: Replay, lived: list[Answer]) -> Any:
     figure, axes = panel("learning", "round of a life", "mean reward")
-    for place, answer in enumerate(found.answers):
+    for place, answer in enumerate(lived):
         at = [point for point, _ in answer.curve]
         low, high = ([getattr(f, end) for _, f in answer.curve] for end in ("low", "high"))
         color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
