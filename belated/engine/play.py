@@ -160,7 +160,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
     """Refuse what cannot be played together, before anything starts."""
     game.check_playable()
     if game.comparator is not None:
-        require.one_of(f"comparator of {game!r}", game.comparator, ("action", "expert", "map", "changing"))
+        require.one_of(f"comparator of {game!r}", game.comparator, ("action", "expert", "map", "truth", "changing"))
     learner = forecaster.learner
     if game.reactive and not forecaster.plays_reactive:
         raise Unsupported(

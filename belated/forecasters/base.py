@@ -118,6 +118,7 @@ class Forecaster(ABC):
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
+        object.__setattr__(self, "_translates", room.spec is not None and room.spec.translates)
         self.check(room.spec or room.seats[0].learner)
         if room.spec is not None and room.spec.in_order and not self.keeps_order:
             name, called = type(self).__name__, self._called()
@@ -149,6 +150,8 @@ class Forecaster(ABC):
         lock.acquire()
         try:
             letter = (room.pending.get(ticket) if type(ticket) is int else None) or room.letter(ticket)
+            if self._translates:
+                feedback = self._spec.translate(letter.memo, feedback)
             room.update(letter, self.check_feedback(feedback, letter.action))
         finally:
             lock.release()

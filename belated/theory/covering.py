@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from belated.protocols import Delays, Game, Learner
-from belated.theory.case import Case, Counts
+from belated.theory.case import Case, Counts, unit_of
 from belated.theory.theorems import Theorem
 
 _COMPARATORS = {
     "action": "the best action",
     "expert": "the best expert",
     "map": "the best map from values of the side information to actions",
+    "truth": "the truth",
 }
 
 
@@ -23,7 +24,10 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
-    low, scale = 0.0, float(game.scale)
+    learner = learner.facing(game)
+    if isinstance(learner, str):
+        return learner
+    low, scale = 0.0, unit_of(game)
     if rule.reward_range is not None:
         low, scale = rule.reward_range[0], rule.reward_range[1] - rule.reward_range[0]
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
@@ -40,6 +44,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         pool_peaks=np.asarray(pools["peak"], float) if pools.size else None,
         by_action=delays.depends_on_action,
         by_reward=delays.depends_on_reward,
+        constant=delays.constant,
     )
     found: Theorem | str = rule.theorem(case)
     return found
