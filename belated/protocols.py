@@ -138,8 +138,8 @@ class Learner(ABC):
     context_size: int = 0
     #: If the side information is one of a few values and each has a state of its own: how many; else 0.
     values: int = 0
-    #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map from
-    #: values of the side information to actions, or the truth (regret counts mistakes).
+    #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
+    #: from values of the side information to actions, or the truth (regret counts mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
     #: `translate` makes the one of the other.

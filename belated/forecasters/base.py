@@ -54,6 +54,7 @@ class Forecaster(ABC):
     reward_range: tuple[float, float] | None = field(default=None, kw_only=True)
     _room: Process = field(init=False)
     _spec: Learner | None = field(init=False)
+    _translates: bool = field(init=False)
 
     # --- what a forecaster states of itself ---
 
@@ -150,7 +151,7 @@ class Forecaster(ABC):
         lock.acquire()
         try:
             letter = (room.pending.get(ticket) if type(ticket) is int else None) or room.letter(ticket)
-            if self._translates:
+            if self._translates and self._spec is not None:
                 feedback = self._spec.translate(letter.memo, feedback)
             room.update(letter, self.check_feedback(feedback, letter.action))
         finally:

@@ -53,7 +53,7 @@ class Labels(Game):
 
     @property
     def context_size(self) -> int:  # type: ignore[override]
-        return self._rows.shape[1]
+        return int(self._rows.shape[1])
 
     def longest(self) -> int:
         return len(self._rows)

@@ -19,8 +19,8 @@ from belated.protocols import Floats, Game
 class LinearLosses(Game):
     """Round t charges g_t x for the point x; g_t is row t of the table, and the game ends with its last row.
 
-    The feedback is g_t. Regret is against the best fixed point of the ball of that radius: sum g_t x_t + R |sum g_t|. With
-    `contexts`, the forecaster is shown row t of them before round t.
+    The feedback is g_t. Regret is against the best fixed point of the ball of that radius: sum g_t x_t + R |sum g_t|.
+    With `contexts`, the forecaster is shown row t of them before round t.
 
     >>> import belated as bl
     >>> game = bl.games.LinearLosses([[1.0], [-1.0]] * 8)
@@ -55,7 +55,7 @@ class LinearLosses(Game):
 
     @property
     def point_size(self) -> int:  # type: ignore[override]
-        return self._rows.shape[1]
+        return int(self._rows.shape[1])
 
     @property
     def context_size(self) -> int:  # type: ignore[override]

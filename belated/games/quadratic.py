@@ -17,10 +17,10 @@ from belated.protocols import Floats, Game
 
 @dataclass(frozen=True)
 class Quadratic(Game):
-    """The loss of a point x is sum_i A_i (x_i - c_i)^2 / 2, the same in every round, with A the curvatures and c the centre.
+    """The loss of a point x is sum_i A_i (x_i - c_i)^2 / 2 in every round, A the curvatures and c the centre.
 
-    The feedback is its gradient, plus a normal vector of variance noise^2 in all (noise^2 / size in each number). Regret is
-    sum_t f(x_t): the best point, the centre, loses nothing.
+    The feedback is its gradient, plus a normal vector of variance noise^2 in all (noise^2 / size in each number).
+    Regret is sum_t f(x_t): the best point, the centre, loses nothing.
 
     >>> import belated as bl
     >>> game = bl.games.Quadratic([1.0, 0.5], [0.5, -0.5], noise=1.0)

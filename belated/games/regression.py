@@ -26,8 +26,8 @@ class Regression(Game):
     """Row t of X is shown, a number p is predicted, and l(p, y[t]) is charged; the game ends with its last row.
 
     Losses are "squared", (p - y)^2; "logistic", ln(1 + exp(-p)) for label 1 and ln(1 + exp(p)) for label 0; "absolute",
-    |p - y|. The point is p, the feedback dl/dp. Regret is against p = w x with one w of the ball of that radius, the best for
-    **all** rows: with fewer rounds than rows it is against the same w.
+    |p - y|. The point is p, the feedback dl/dp. Regret is against p = w x with one w of the ball of that radius, the
+    best for **all** rows: with fewer rounds than rows it is against the same w.
 
     >>> import belated as bl
     >>> game = bl.games.Regression([[1.0], [2.0]], [1.0, 2.0], radius=2.0)
@@ -75,12 +75,12 @@ class Regression(Game):
 
     @property
     def context_size(self) -> int:  # type: ignore[override]
-        return self._rows.shape[1]
+        return int(self._rows.shape[1])
 
     @property
     def best(self) -> Floats:
         """The w of the ball with the least loss on all rows."""
-        found: Floats | None = self._best  # type: ignore[attr-defined]
+        found: Floats | None = self._best
         if found is None:
             found = best_weights(self._rows, self._labels, self.loss, self.radius)
             object.__setattr__(self, "_best", found)

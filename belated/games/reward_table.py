@@ -141,7 +141,7 @@ def values_of(contexts: ArrayLike | None) -> int:
     return int(known.max()) + 1
 
 
-def same_arrays(one: Any, other: object) -> bool:
+def same_arrays(one: Any, other: Any) -> bool:
     """Whether two specs are of one class and equal, field by field, where fields may be arrays."""
     if type(one) is not type(other):
         return False

@@ -34,7 +34,9 @@ def into_ball(point, radius):
 
 @kernel
 def into_simplex(point, radius):
-    """The nearest point of {x >= 0, sum x = radius}: max(x_i - shift, 0), the shift found by leaving out what falls below 0.
+    """The nearest point of {x >= 0, sum x = radius}: max(x_i - shift, 0).
+
+    The shift is found by leaving out what falls below 0, again and again.
 
     Michelot, *A finite algorithm for finding the projection of a point onto the canonical simplex*, 1986.
     """

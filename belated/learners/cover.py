@@ -21,10 +21,10 @@ class Cover(Learner):
     """Guesses bits, of which there will be `horizon`: nobody can promise less regret.
 
     With s the ones less the zeros seen, and l rounds left after this one, it says 1 with the probability that s and l
-    fair signs add up to more than 0, and half of that that they add up to 0. Then its expected loss over `horizon` rounds
-    is that of the better constant guess plus `bounds.subsampling(horizon, 0)`, on **every** sequence. Under a constant
-    delay d, BOLD over it is as good as anybody can be (`bounds.subsampling(n, d)`) when each instance has `horizon` rounds.
-    After that it guesses what it has seen more of.
+    fair signs add up to more than 0, and half of that that they add up to 0. Then its expected loss over `horizon`
+    rounds is that of the better constant guess plus `bounds.subsampling(horizon, 0)`, on **every** sequence. Under a
+    constant delay d, BOLD over it is as good as anybody can be (`bounds.subsampling(n, d)`) when each instance has
+    `horizon` rounds. After that it guesses what it has seen more of.
 
     Feedback is full: (0, 1) for the bit 1, (1, 0) for 0. With delays that vary nobody knows the rounds of an instance:
     use Hedge or DelayedHedge then.
@@ -84,7 +84,8 @@ def centres(most: int) -> Floats:
     steps = np.ones(max(most, 1))
     odd = np.arange(1, most)
     steps[1:] = np.where(odd % 2 == 1, odd / (odd + 1.0), 1.0)
-    return np.cumprod(steps)
+    found: Floats = np.cumprod(steps, dtype=np.float64)
+    return found
 
 
 @kernel

@@ -21,8 +21,8 @@ class GradientDescent(Descent):
 
     The set is the ball of the radius around 0, the box [-radius, radius]^size or the simplex {x >= 0, sum x = radius}
     (`domain`). The default steps know nothing of the delays: regret against the best fixed point is at most
-    2 F L sqrt(n + 2 D), D the sum of G_t, F the width of the set (sqrt 2 radius for the ball). See `Descent` for the other
-    steps: `tau` for a known delay, `curvature` for strongly convex losses, `rate` for a fixed length.
+    2 F L sqrt(n + 2 D), D the sum of G_t, F the width of the set (sqrt 2 radius for the ball). See `Descent` for the
+    other steps: `tau` for a known delay, `curvature` for strongly convex losses, `rate` for a fixed length.
 
     Zinkevich 2003; under delay Langford, Smola, Zinkevich, *Slow learners are fast*, 2009; with the sum of G_t as
     McMahan, Streeter 2014 and Quanrud, Khashabi 2015.

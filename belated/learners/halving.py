@@ -17,7 +17,7 @@ from belated.protocols import Floats, Game
 
 @dataclass(frozen=True)
 class Halving(MistakeDriven):
-    """The label that most of the living experts give; where that is wrong, the experts who said otherwise than the truth die.
+    """The label that most of the living experts give; where that is wrong, those who did not say the truth die.
 
     The context holds the experts' labels, 0 to `labels` - 1. Ties go to the lowest label. If one expert is never wrong,
     it errs at most log2(experts) times; told directly under delay, it looks at what the living say now and errs at most

@@ -22,8 +22,8 @@ class LinearDescent(Descent):
 
     The slope is that of the loss at the prediction; w x itself is the action, a point of one number, and w stays in the
     ball of the radius. With `loss` ("squared", "logistic" or "absolute") `update` takes the label and finds the slope
-    itself: (p - y)^2; ln(1 + exp(-p)) for label 1 and ln(1 + exp(p)) for label 0; |p - y|. Without it, and in `play`, it
-    takes the slope. Steps are those of `GradientDescent`; `lipschitz` is the largest |slope| |x|.
+    itself: (p - y)^2; ln(1 + exp(-p)) for label 1 and ln(1 + exp(p)) for label 0; |p - y|. Without it, and in `play`,
+    it takes the slope. Steps are those of `GradientDescent`; `lipschitz` is the largest |slope| |x|.
 
     >>> import belated as bl
     >>> f = bl.Direct(bl.LinearDescent(features=2, loss="squared", lipschitz=10.0))
@@ -40,7 +40,7 @@ class LinearDescent(Descent):
     tau: int | None = None
     curvature: float = 0.0
     rate: float | None = None
-    loss: str | None = None
+    loss: str | None = None  # type: ignore[assignment]
     memo = 1
     point_size = 1
 

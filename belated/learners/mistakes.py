@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,9 @@ class MistakeDriven(Learner):
     """Predicts labels, and learns from a label just where it would err on that row **now**.
 
     If its hypothesis changes at most M times, whatever the rows and their order, then under delay it errs at most
-    (G* + 1) M times: the mistakes of one hypothesis are all outstanding when the first of them is answered, because that
-    answer changes it. (Mesterharm 2005. Mistakes whose label never comes are among those.) And a pool of instances, as
-    BOLD keeps it, errs at most M times each.
+    (G* + 1) M times: the mistakes of one hypothesis are all outstanding when the first of them is answered, because
+    that answer changes it. (Mesterharm 2005. Mistakes whose label never comes are among those.) And a pool of
+    instances, as BOLD keeps it, errs at most M times each.
 
     M is known only for rows of a certain kind: `facing` looks at those of the game.
     """
@@ -47,6 +47,6 @@ class MistakeDriven(Learner):
         return None if self.mistakes is None else min(float(n), (peak + 1.0) * self.mistakes)
 
 
-def rows_of(game: Game) -> tuple[Floats, Floats]:
+def rows_of(game: Any) -> tuple[Floats, Floats]:
     """The rows and the labels of a game that has the fields X and y, as `games.Labels` does."""
-    return cast(Floats, np.asarray(game.X, np.float64)), cast(Floats, np.asarray(game.y, np.float64))  # type: ignore[attr-defined]
+    return np.asarray(game.X, np.float64), np.asarray(game.y, np.float64)

@@ -17,11 +17,11 @@ from belated.theory import margins
 
 @dataclass(frozen=True)
 class Winnow(MistakeDriven):
-    """Few features of many matter, and each is 0 or 1: label 1 where the weights of those that are on exceed `threshold`.
+    """Few of many features matter, each 0 or 1: label 1 where the weights of those that are on exceed `threshold`.
 
-    Weights start at 1. Where the present weights say 0 and the label is 1, those that are on are multiplied by `factor`;
-    where they say 1 and the label is 0, they are set to 0 (Winnow1). `threshold` is half the number of features unless it
-    is given. If the label is 1 just where one of k features is on, it errs at most
+    Weights start at 1. Where the present weights say 0 and the label is 1, those that are on are multiplied by
+    `factor`; where they say 1 and the label is 0, they are set to 0 (Winnow1). `threshold` is half the number of
+    features unless it is given. If the label is 1 just where one of k features is on, it errs at most
     factor k (log_factor(threshold) + 1) + features / threshold times; told directly under delay at most G* + 1 times as
     often.
 
@@ -92,9 +92,7 @@ class Winnow(MistakeDriven):
     def mistakes_in(self, game: Game) -> float | str:
         rows, labels = rows_of(game)
         known = margins.winnow(rows, labels, float(self.factor), self.level)
-        return (
-            known if known is not None else "the labels of these rows are not 1 just where one of some features is on"
-        )
+        return known if known is not None else "labels are not 1 just where one of some features is on"
 
 
 @kernel

@@ -13,9 +13,9 @@ from belated.protocols import Floats
 def margin(rows: Floats, labels: Floats) -> float:
     """The largest gamma such that for some w of length 1 and all rows (2 y - 1) w x >= gamma; 0 if no w errs nowhere.
 
-    It is the distance of 0 from the convex hull of the (2 y - 1) x. Least squares without negative coefficients find that:
-    of all a >= 0 the one with the least |sum a_i z_i|^2 + (sum a_i - 1)^2 is a multiple of the nearest point's weights,
-    because over multiples s p of a point p of the hull the least is |p|^2 / (1 + |p|^2), which rises with |p|.
+    It is the distance of 0 from the convex hull of the (2 y - 1) x. Least squares without negative coefficients find
+    that: of all a >= 0 the one with the least |sum a_i z_i|^2 + (sum a_i - 1)^2 is a multiple of the nearest point's
+    weights, because over multiples s p of a point p of the hull the least is |p|^2 / (1 + |p|^2), which rises with |p|.
 
     >>> import numpy as np
     >>> round(margin(np.array([[3.0, 4.0], [0.0, -2.0]]), np.array([1.0, 0.0])), 6)
@@ -76,4 +76,4 @@ def winnow(rows: Floats, labels: Floats, factor: float, threshold: float) -> flo
     if known is None:
         return None
     promotions = known * (math.log(threshold, factor) + 1.0) if threshold >= 1.0 else 0.0
-    return factor * promotions + rows.shape[1] / threshold
+    return float(factor * promotions + rows.shape[1] / threshold)
