@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from belated.spelling import Spelled
 
 #: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
-STATED = ("bound", "stochastic_bound", "bound_under_delay", "delayed_bound", "guarantee")
+STATED = ("bound", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -151,9 +151,12 @@ class Learner(Spelled, ABC):
     context_limit: float = 1e100
     #: If the side information is one of a few values and each has a state of its own: how many; else 0.
     values: int = 0
-    #: What `bound` compares with: the best fixed action, the best of the experts that advise, or the best map from
-    #: values of the side information to actions.
-    comparator: ClassVar[Literal["action", "expert", "map"]] = "action"
+    #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
+    #: from values of the side information to actions, or the truth (regret counts mistakes).
+    comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"
+    #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
+    #: `translate` makes the one of the other.
+    translates: bool = False
     actions: int
 
     if TYPE_CHECKING:
@@ -237,6 +240,18 @@ class Learner(Spelled, ABC):
         """
         return float(list(dict.fromkeys(self.symbols[action])).index(symbol))
 
+    def translate(self, memo: Any, given: Any) -> Any:
+        """The feedback of a prediction, from what was handed in and what the prediction wrote into its memo."""
+        return given
+
+    def facing(self, game: Game) -> Learner | str:
+        """The learner with bounds that hold in this game, or why they do not.
+
+        Most hold in every game that has the same comparator. Where they take more (a length of gradients, rows that can
+        be told apart), this looks at the game; a copy may be returned that knows more than this one.
+        """
+        return self
+
     def bound(self, n: float) -> float | None:
         """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
         return None
@@ -254,6 +269,10 @@ class Learner(Spelled, ABC):
         `total` is the sum of G_1..G_n; delays look at neither actions nor rewards, and nothing is cancelled. It must
         be concave in `total`: the mean of several runs is put in.
         """
+        return None
+
+    def bound_at_peak(self, n: int, peak: float, constant: bool) -> float | None:
+        """The same in G* instead of the sum of G_t: nondecreasing in it. `constant`: all delays are the same."""
         return None
 
     def delayed_bound(self, n: int, means: Floats, peaks: Floats, peak: float | None) -> float | str:
@@ -280,7 +299,7 @@ class Game(Spelled, ABC):
     #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
     #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
-    #: and `means`.
+    #: and `means`; where actions are points, the most that one round can cost, or infinite.
     scale: float = 1.0
     #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
     #: finite number may come.
@@ -291,9 +310,10 @@ class Game(Spelled, ABC):
     point_size: int = 0
     #: True when the course of the game depends on what was played before. Only forecasters that say so can play it.
     reactive: bool = False
-    #: What `regret` is against: one fixed action, one expert, one map from values of the side information to actions,
-    #: or something that changes from round to round (dynamic regret), which no theorem here speaks of. None: not said.
-    comparator: Literal["action", "expert", "map", "changing"] | None = None
+    #: What `regret` is against: one fixed action or point, one expert, one map from values of the side information to
+    #: actions, the truth (it counts mistakes), or something that changes from round to round (dynamic regret), which no
+    #: theorem here speaks of. None: not said.
+    comparator: Literal["action", "expert", "map", "truth", "changing"] | None = None
     #: True when `outcome` may be asked for any rounds, whatever it was asked for before: what it pays depends on the
     #: round alone, and the memory holds no more than the account. Else it is asked for rounds 1, 2, 3, ... in turn.
     any_round: bool = False
@@ -381,6 +401,8 @@ class Delays(Spelled, ABC):
     depends_on_reward: ClassVar[bool] = False
     #: True when the delays are independent and identically distributed (for each action).
     iid: ClassVar[bool] = True
+    #: True when all delays are the same.
+    constant: ClassVar[bool] = False
 
     @abstractmethod
     def params(self) -> Floats:

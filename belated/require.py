@@ -40,8 +40,11 @@ def real(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    infinite: bool = False,
 ) -> float:
     """A finite number within the given limits (`low` and `high` included, `above` and `below` not).
+
+    With `infinite` it may be infinite, too.
 
     >>> real("mean", -3, above=0)
     Traceback (most recent call last):
@@ -53,7 +56,7 @@ def real(
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(f"{name} must be a number, got {value!r}") from None
-    if not math.isfinite(number):
+    if not math.isfinite(number) and not (infinite and math.isinf(number)):
         raise InvalidArgument(f"{name} must be finite, got {value!r}")
     limits = ((low, ">=", operator.ge), (high, "<=", operator.le), (above, ">", operator.gt), (below, "<", operator.lt))
     for limit, sign, holds in limits:

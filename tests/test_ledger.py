@@ -93,7 +93,8 @@ def example(name):
     return bl.catalog.LEARNERS[name].example()
 
 
-ALL = [(kind, name) for name in sorted(bl.catalog.LEARNERS) for kind in KINDS if kind in allowed(example(name))]
+SERVED = [name for name in sorted(bl.catalog.LEARNERS) if not example(name).point_size]
+ALL = [(kind, name) for name in SERVED for kind in KINDS if kind in allowed(example(name))]
 
 
 def value_for(learner, action, draw):

@@ -27,8 +27,8 @@ ALLOWED = [(kind, name) for name in sorted(bl.catalog.LEARNERS) for kind in KIND
 def feedback(f, draw, ticket):
     if f.learner.feedback == "symbol":
         return draw.choice(f.learner.symbols[f._room.pending[ticket].action])
-    rewards = [draw.random() for _ in range(f.actions)]
-    return rewards if f.learner.feedback == "full" else rewards[0]
+    rewards = [draw.random() for _ in range(f.learner.feedback_size)]
+    return rewards if f.learner.feedback in ("full", "gradient") else rewards[0]
 
 
 def context(f, draw):
@@ -45,7 +45,9 @@ def interleave(f, draw, steps):
         open_ = sorted(f._room.pending)
         chance = draw.random()
         if chance < 0.5 or not open_:
-            decisions.append(f.predict(context(f, draw)))
+            decision = f.predict(context(f, draw))
+            points = f.learner.point_size
+            decisions.append(decision._replace(action=decision.action.tolist()) if points else decision)
         elif chance < 0.9:
             ticket = draw.choice(open_)
             f.update(ticket, feedback(f, draw, ticket))

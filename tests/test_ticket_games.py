@@ -35,7 +35,7 @@ def descend(gradients_of, rounds, size=3, rate=0.5):
 @pytest.mark.parametrize("kind", [bl.BOLD, bl.Direct, bl.Paced])
 def test_without_delay_points_are_those_of_gradient_descent(kind, engine):
     gradients = np.random.default_rng(3).normal(size=(200, 3))
-    game = contract.arenas.LinearLosses(gradients, np.zeros((200, 0)))
+    game = bl.games.LinearLosses(gradients)
     r = bl.play(kind(own.Descends()), game, bl.delays.Constant(0), 200, record=True, engine=engine)
     expected = descend(lambda t, x: gradients[t - 1], 200)
     assert r.actions.shape == (1, 200, 3) and r.actions.dtype == np.float64

@@ -8,70 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from belated.games import RewardTable
+from belated.games import LinearLosses, RewardTable
 from belated.kernels.compile import kernel
 from belated.kernels.pointers import behind
 from belated.kernels.random import uniform
 from belated.protocols import Feedback, Floats, Game, Learner
 
 
-@dataclass(frozen=True, eq=False)
-class LinearLosses(Game):
-    """The loss of a point x in round t is g_t x; regret is against the best fixed point of the unit ball.
+@dataclass(frozen=True, eq=False, repr=False)
+class RangedLosses(LinearLosses):
+    """Linear losses whose gradients are said to lie in a range."""
 
-    `gradients` are the g_t, one row a round; `contexts` is shown before each round, if there is any.
-    """
-
-    gradients: Floats
-    contexts: Floats
     smallest: float = -math.inf
     largest: float = math.inf
-    actions = 1
-    feedback: Feedback = "gradient"
-
-    @property
-    def point_size(self) -> int:  # type: ignore[override]
-        return len(self.gradients[0])
-
-    @property
-    def context_size(self) -> int:  # type: ignore[override]
-        return len(self.contexts[0])
-
-    def longest(self) -> int:
-        return len(self.gradients)
-
-    def params(self) -> Floats:
-        sizes = [self.point_size, self.context_size, len(self.gradients)]
-        return np.concatenate([np.array(sizes, float), self.gradients.ravel(), self.contexts.ravel()])
-
-    def memory(self) -> int:
-        return 1 + self.point_size
-
-    @staticmethod
-    def outcome(params, memory, k0, k1, round_, action, feedback):
-        size = int(params[0])
-        loss = 0.0
-        for i in range(size):
-            slope = params[3 + (round_ - 1) * size + i]
-            loss += slope * feedback[i]
-            memory[1 + i] += slope
-            feedback[i] = slope
-        memory[0] += loss
-        return -loss
-
-    @staticmethod
-    def regret(params, memory):
-        squares = 0.0
-        for i in range(int(params[0])):
-            squares += memory[1 + i] * memory[1 + i]
-        return memory[0] + math.sqrt(squares)
-
-    @staticmethod
-    def observe(params, memory, k0, k1, round_, context):
-        size = int(params[1])
-        row = 3 + int(params[2]) * int(params[0]) + (round_ - 1) * size
-        for i in range(size):
-            context[i] = params[row + i]
 
 
 pay = kernel(RewardTable.outcome)

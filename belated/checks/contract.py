@@ -113,8 +113,7 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     low, high = arenas.ends(learner)
     if learner.point_size:
         gradients = np.random.default_rng(seed).uniform(low, high, size=(rounds, learner.point_size))
-        shown = np.zeros((rounds, 0)) if contexts is None else np.array(contexts)
-        return arenas.LinearLosses(gradients, shown, low, high)
+        return arenas.RangedLosses(gradients, 1.0, contexts, low, high)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
     game = games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
@@ -142,7 +141,7 @@ def feedback_of(game: Game, learner: Learner, round_: int, action: int) -> Any:
     if learner.feedback == "symbol":
         return np.array([learner.encode(action, answer_of(game, learner, round_, action))])
     if learner.point_size:
-        return game.gradients[round_].copy()
+        return game.table[round_].copy()
     row = game.table[round_].copy()  # a writable one, as all that kernels are compiled for
     return row if learner.feedback == "full" else row[action : action + 1]
 

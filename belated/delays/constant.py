@@ -21,6 +21,7 @@ class Constant(Law):
     100.0
     """
 
+    constant = True
     d: int
 
     def __post_init__(self) -> None:
@@ -54,6 +55,7 @@ class Batched(Law):
     """
 
     iid = False
+    constant = True
     d: int
 
     def __post_init__(self) -> None:

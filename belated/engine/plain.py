@@ -23,6 +23,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     """Play one replication with the forecaster's Python form, and fill its row of the tables."""
     game, law, rounds = setting.game, setting.delays, setting.rounds
     forecaster = setting.forecaster.fresh(seed=setting.seed, replication=replication)
+    object.__setattr__(forecaster, "_translates", False)  # games give what kernels take
     outcome, regret, delay_of = kernel(game.outcome), kernel(game.regret), kernel(law.kernel)
     event = kernel(game.event) if game.announces else None
     observe = kernel(game.observe) if game.context_size else None

@@ -68,6 +68,7 @@ class Forecaster(Spelled, ABC):
     reward_range: tuple[float, float] | None = field(default=None, kw_only=True)
     _room: Process = field(init=False)
     _spec: Learner | None = field(init=False)
+    _translates: bool = field(init=False)
 
     # --- what a forecaster states of itself ---
 
@@ -155,6 +156,7 @@ class Forecaster(Spelled, ABC):
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
+        object.__setattr__(self, "_translates", room.spec is not None and room.spec.translates)
         self.check(room.spec or room.seats[0].learner)
         if self.seats == 0 and (self.layout() is not None or self.queues()):
             name = type(self).__name__
@@ -189,6 +191,8 @@ class Forecaster(Spelled, ABC):
         lock.acquire()
         try:
             letter = (room.pending.get(ticket) if type(ticket) is int else None) or room.letter(ticket)
+            if self._translates and self._spec is not None:
+                feedback = self._spec.translate(letter.memo, feedback)
             room.update(letter, self.check_feedback(feedback, letter.action))
         finally:
             lock.release()

@@ -10,7 +10,7 @@ from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
-from belated.theory.theorems import DirectTheorem, TotalTheorem
+from belated.theory.theorems import DirectTheorem, PeakTheorem, TotalTheorem
 
 if TYPE_CHECKING:
     from belated.theory.case import Case
@@ -102,8 +102,11 @@ class Direct(Forecaster):
         known = None if total is None else learner.bound_under_delay(case.n, float(total.mean()))
         if known is not None and total is not None and not case.by_action:
             return TotalTheorem(learner, total, scale=case.scale)
+        peaked = learner.bound_at_peak(case.n, float(case.peak.max()), case.constant)
+        if peaked is not None and not case.by_action:
+            return PeakTheorem(learner, case.peak, case.constant, scale=case.scale)
         if case.means is None:
-            if known is not None:
+            if known is not None or peaked is not None:
                 return f"the delays depend on the action, which the bound of {name} under delay excludes"
             return "Direct has a bound for i.i.d. rewards only"
         peak = None if case.by_action else case.peak

@@ -7,6 +7,8 @@ Outcomes depend on (seed, replication, round, action), never on what was played.
 | an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
 | arms that change | `Replaced` |
 | partial monitoring | `Monitoring`, `LinearMonitoring` |
+| points and their losses | `LinearLosses`, `Quadratic`, `Regression` |
+| rows with labels | `Labels` |
 | side information | `Grouped`, `Linear`, `LinearMonitoring`, `Advice`; `RewardTable` and `Monitoring` with contexts |
 
 The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
@@ -37,10 +39,14 @@ from belated.games.classical import (
 )
 from belated.games.deal import deal
 from belated.games.grouped import Grouped
+from belated.games.labels import Labels
 from belated.games.linear import Linear
+from belated.games.linear_losses import LinearLosses
 from belated.games.linear_monitoring import LinearMonitoring
 from belated.games.monitoring import Monitoring
+from belated.games.quadratic import Quadratic
 from belated.games.random_walk import RandomWalk
+from belated.games.regression import Regression
 from belated.games.replaced import Replaced
 from belated.games.reward_table import RewardTable
 from belated.games.switching import Switching
@@ -53,6 +59,10 @@ __all__ = [
     "Grouped",
     "Linear",
     "LinearMonitoring",
+    "Labels",
+    "LinearLosses",
+    "Quadratic",
+    "Regression",
     "Monitoring",
     "RandomWalk",
     "Replaced",

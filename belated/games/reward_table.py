@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,16 +114,17 @@ def _checked(table: ArrayLike) -> Floats:
     return rows
 
 
-def checked_contexts(contexts: ArrayLike, rounds: int) -> Floats:
+def checked_contexts(contexts: ArrayLike, rounds: int, name: str = "contexts") -> Floats:
     """A read-only copy of the side information."""
     try:
         rows = np.array(contexts, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"contexts must be rows of numbers, all of one length: {error}") from None
+        raise InvalidArgument(f"{name} must be rows of numbers, all of one length: {error}") from None
     if rows.ndim != 2 or len(rows) != rounds or rows.shape[1] < 1:
-        raise InvalidArgument(f"contexts must have one row for each of the {rounds} rounds, got shape {rows.shape}")
+        raise InvalidArgument(f"{name} must have one row for each of the {rounds} rounds, got shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise InvalidArgument("contexts must be finite numbers")
+        raise InvalidArgument(f"{name} must be finite numbers")
+    rows += 0.0
     rows.flags.writeable = False
     return rows
 
@@ -137,3 +139,11 @@ def values_of(contexts: ArrayLike | None) -> int:
     if known.shape[1] != 1 or (known < 0).any() or (known != known.round()).any():
         return 0
     return int(known.max()) + 1
+
+
+def same_arrays(one: Any, other: Any) -> bool:
+    """Whether two specs are of one class and equal, field by field, where fields may be arrays."""
+    if type(one) is not type(other):
+        return False
+    names = [field.name for field in dataclasses.fields(one)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)

@@ -3,18 +3,24 @@
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
+from belated.learners.cover import Cover
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.dual_averaging import DualAveraging
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
 from belated.learners.exp4 import Exp4
 from belated.learners.global_exp3 import GlobalExp3
+from belated.learners.gradient_descent import GradientDescent
+from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
 from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
+from belated.learners.linear_descent import LinearDescent
 from belated.learners.linear_thompson import LinearThompson
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.per_context import PerContext
+from belated.learners.perceptron import Perceptron
 from belated.learners.rand_cbp import RandCBP
 from belated.learners.rand_cbp_side import RandCBPside
 from belated.learners.round_robin import RoundRobin
@@ -23,6 +29,7 @@ from belated.learners.tsallis_inf import TsallisINF
 from belated.learners.tspm import TSPM
 from belated.learners.ucb1 import UCB1
 from belated.learners.uniform import Uniform
+from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
@@ -31,21 +38,28 @@ __all__ = [
     "UCB1",
     "CBPside",
     "ChernoffUCB",
+    "Cover",
     "DelayedHedge",
+    "DualAveraging",
     "EpsilonGreedy",
     "Exp3",
     "Exp3IX",
     "Exp4",
     "GlobalExp3",
+    "GradientDescent",
+    "Halving",
     "Hedge",
     "LinUCB",
+    "LinearDescent",
     "LinearThompson",
     "NeighborhoodWatch2",
     "PerContext",
+    "Perceptron",
     "RandCBP",
     "RandCBPside",
     "RoundRobin",
     "ThompsonBernoulli",
     "TsallisINF",
     "Uniform",
+    "Winnow",
 ]

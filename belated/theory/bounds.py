@@ -18,6 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
+from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the other systems)
+    curved_descent,
+    delayed_descent,
+    dual_averaging,
+    slowed_descent,
+    smooth_descent,
+    subsampling,
+)
 
 BaseBound = Callable[[float], float]  # f: what a learner's regret without delay is at most, after m rounds
 
@@ -507,5 +515,5 @@ def is_vacuous(bound: float, n: float, reward_range: float = 1.0) -> bool:
     """
     if math.isnan(bound):
         raise InvalidArgument(f"bound must be a number, got {bound}")
-    limit = require.real("reward_range", reward_range, low=0) * require.real("n", n, low=1)
+    limit = require.real("reward_range", reward_range, low=0, infinite=True) * require.real("n", n, low=1)
     return bound >= limit * (1 - 1e-12)  # a bound scaled by the range is rounded: equal means equal to 1e-12

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from belated.protocols import Floats, Learner
+from belated.protocols import Floats, Game, Learner
+
+#: What stands for a range without end: no bound is ever cut at it, and multiplying by it is exact.
+ENDLESS = 2.0**200
+
+
+def unit_of(game: Game) -> float:
+    """What the regret of a game is measured in."""
+    return min(float(game.scale), ENDLESS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +34,7 @@ class Case:
     pool_peaks: Floats | None = None  #: G*_c, (replications, values)
     by_action: bool = False  #: whether delays depend on the action
     by_reward: bool = False  #: whether they depend on the reward
+    constant: bool = False  #: whether all delays are the same
 
     @property
     def has_base(self) -> bool:

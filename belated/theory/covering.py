@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from belated.protocols import Delays, Game, Learner
-from belated.theory.case import Case, Counts
+from belated.theory.case import Case, Counts, unit_of
 from belated.theory.theorems import Theorem
 
 _COMPARATORS = {
     "action": "the best action",
     "expert": "the best expert",
     "map": "the best map from values of the side information to actions",
+    "truth": "the truth",
 }
 
 
@@ -23,6 +24,9 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     reason = _outside(learner, game, counts)
     if reason is not None:
         return reason
+    learner = learner.facing(game)
+    if isinstance(learner, str):
+        return learner
     low, scale, unit = _scale(rule, game)
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     pools = counts.pools
@@ -38,6 +42,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         pool_peaks=np.asarray(pools["peak"], float) if pools.size else None,
         by_action=delays.depends_on_action,
         by_reward=delays.depends_on_reward,
+        constant=delays.constant,
     )
     found: Theorem | str = rule.theorem(case)
     return found
@@ -51,7 +56,7 @@ def _scale(rule: Any, game: Game) -> tuple[float, float, float]:
     learner, wide = rule.learner, float(game.largest - game.smallest)
     low, high = rule.reward_range or (learner.smallest, learner.largest)
     if game.feedback not in ("bandit", "full") or not 0.0 < wide < np.inf or not np.isfinite(high - low):
-        return 0.0, float(game.scale), 1.0
+        return 0.0, unit_of(game), 1.0
     unit = float(game.scale) / wide or 1.0
     return float(low), (high - low) * unit, unit
 

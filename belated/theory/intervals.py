@@ -45,6 +45,8 @@ def sure(values: Floats, least: float, most: float, level: float, family: int = 
     [0.0, 0.058]
     """
     data = np.asarray(values, float)
+    if not math.isfinite(most - least):
+        return UNKNOWN
     slack = 1e-9 * (most - least)
     if not len(data) or not least < most or data.min() < least - slack or data.max() > most + slack:
         return UNKNOWN
@@ -86,7 +88,7 @@ def enough(values: Floats, mean: float, least: float, most: float, level: float,
     data, end = np.asarray(values, float), most
     if data.mean() > mean:
         data, mean, end = -data, -mean, -least
-    if not mean < end or data.max() > end:
+    if not mean < end < math.inf or data.max() > end:
         return None
     growth = _bets(data, mean, end).mean(axis=1)
     known = growth > 0

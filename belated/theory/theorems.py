@@ -136,6 +136,25 @@ class TotalTheorem(Theorem):
 
 
 @dataclass(frozen=True, eq=False)
+class PeakTheorem(Theorem):
+    """What a learner says of itself when it is told late, by G*: the mean over the replications."""
+
+    peak: Floats
+    constant: bool
+
+    def bound(self, n: int) -> float:
+        return self.scale * min(float(n), float(self._terms(n).mean()))
+
+    def error(self, n: int) -> float:
+        return self.scale * error_of(self._terms(n))
+
+    def _terms(self, n: int) -> Floats:
+        peaks, which = np.unique(self.peak, return_inverse=True)
+        known = [self.learner.bound_at_peak(n, peak, self.constant) for peak in peaks.tolist()]
+        return np.array([float(n) if each is None else each for each in known])[which]
+
+
+@dataclass(frozen=True, eq=False)
 class Additive(Theorem):
     """One that adds sum_i Delta_i E G*_i, or more, to a regret without delay."""
 

@@ -1,0 +1,120 @@
+"""Bounds for the other systems of the paper's table 1: bits, points, and labels."""
+
+from __future__ import annotations
+
+import math
+
+from belated import require
+
+
+def coin(m: int) -> float:
+    """V(m) = E|S_m| / 2, S_m a sum of m fair signs: what m rounds of guessing bits cost at least, and `Cover` at most.
+
+    With h = ceil(m / 2) it is h C(2h, h) / 4^h, a product of h fractions (2i - 1) / (2i), times h.
+
+    >>> coin(10)
+    1.23046875
+    """
+    half = (require.integer("m", m, low=0) + 1) // 2
+    value = float(half)
+    for i in range(1, half + 1):
+        value *= (2 * i - 1) / (2 * i)
+    return value
+
+
+def subsampling(n: int, d: int) -> float:
+    """V_d(n): the least expected regret that any forecaster of n bits can promise when each is told d rounds late.
+
+    The rounds with the same t mod (d + 1) are a game of their own: V_d(n) is the sum of their V. Forecasters cannot do
+    better, because bits that are constant in blocks of d + 1 rounds are told too late to be of use within their block.
+    `BOLD(Cover(m))` plays so well when the rounds of each instance are m.
+
+    Weinberger, Ordentlich, *On delayed prediction of individual sequences*, 2002; equality for every n: of a sum S of
+    whole blocks, S and S + 1 sign never have opposite signs.
+
+    >>> subsampling(8, 3), subsampling(10, 0)
+    (2.0, 1.23046875)
+    """
+    n, d = require.integer("n", n, low=1), require.integer("d", d, low=0)
+    whole, rest = divmod(n, d + 1)
+    return (d + 1 - rest) * coin(whole) + rest * coin(whole + 1)
+
+
+def delayed_descent(n: float, width: float, lipschitz: float, total: float) -> float:
+    """Gradient descent told directly, steps F / (L sqrt(t + 2 D_t)): R_n <= 2 F L sqrt(n + 2 D), D the sum of G_1..G_n.
+
+    F is the largest distance of two points over sqrt 2, L the longest gradient. With y the point that the m-th gradient
+    meets and x the one it was taken at, distances to the best point telescope, as without delay, to
+    F^2 / eta_last + L^2 sum eta_m / 2, and x is away from y by at most L times the steps made between. Each such pair
+    of gradients is outstanding together at the later of its two rounds, where G counts it, and no step is longer than
+    the rule gives at that round: both together are at most F L sqrt(n + 2 D). Gradients that never come count as made
+    after the end.
+
+    >>> round(delayed_descent(10_000, 2**0.5, 1.0, 0.0), 1)
+    282.8
+    """
+    rounds = require.real("n", n, low=0) + 2.0 * require.real("total", total, low=0)
+    return 2.0 * width * lipschitz * math.sqrt(rounds)
+
+
+def slowed_descent(n: float, width: float, lipschitz: float, tau: float, peak: float) -> float:
+    """Steps F / (L sqrt((1 + 2 tau) m)): F L sqrt n (sqrt(1 + 2 tau) + (1 + 2 G*) / sqrt(1 + 2 tau)).
+
+    As `delayed_descent`, with G* for the number outstanding: 2 F L sqrt((1 + 2 tau) n) if that is at most tau.
+    Langford, Smola, Zinkevich 2009 have 4 F L sqrt(tau n), for n >= tau^2 only.
+
+    >>> slowed_descent(100, 1.0, 1.0, 4, 4)
+    60.0
+    """
+    slow = math.sqrt(1.0 + 2.0 * require.real("tau", tau, low=0))
+    return width * lipschitz * math.sqrt(n) * (slow + (1.0 + 2.0 * peak) / slow)
+
+
+def curved_descent(n: float, curvature: float, lipschitz: float, width: float, peak: float, constant: bool) -> float:
+    """Steps 1 / (lambda m) on lambda-strongly convex losses: ((1/2 + G*) L^2 / lambda + sqrt 2 F L G*)(1 + ln n).
+
+    The losses' own curvature pays for the distances, up to how far the points predicted are from the points met: these
+    sum up to at most L G* times the steps. If all delays are G*, the points predicted are those met but for G* of them,
+    and lambda G* F^2 + (1/2 + G*)(L^2 / lambda)(1 + ln n) is a bound as well.
+
+    >>> round(curved_descent(1000, 1.0, 1.0, 1.0, 0.0, True), 3)
+    3.954
+    """
+    logarithm = 1.0 + math.log(max(n, 1.0))
+    first = (0.5 + peak) * lipschitz**2 / curvature * logarithm
+    if peak == 0.0:
+        return first
+    moved = math.sqrt(2.0) * width * lipschitz * peak * logarithm
+    return first + (min(moved, curvature * peak * width**2) if constant else moved)
+
+
+def smooth_descent(
+    n: float, smoothness: float, distance: float, noise: float, rate: float, peak: float
+) -> float | None:
+    """Steps of one length on a beta-smooth loss, gradients with variance sigma^2, all delays G*: what it costs in all.
+
+    E sum_t f(x_t) - f* <= 1.6 (R^2 / eta + 1.5 n eta sigma^2), R the distance of the start from the best point, if
+    eta beta (G* + 1) <= 1/8; else None. With eta = min(1 / (8 beta (G* + 1)), R / (sigma sqrt(1.5 n))) that is at most
+    12.8 beta R^2 (G* + 1) + 3.92 sigma R sqrt n: delay adds a term that does not grow with n, as Agarwal, Duchi 2011
+    found.
+
+    With y the point that a gradient meets and x the one it was taken at, d = f(x) - f*: |y - x*|^2 falls by
+    2 eta d - eta (|grad|^2 / (2 beta) + 2 beta |y - x|^2) - eta^2 (|grad|^2 + sigma^2) in expectation, |grad|^2 is at
+    most 2 beta d, and E|y - x|^2 at most 4 beta eta^2 G* (sum of the d between) + 2 eta^2 G* sigma^2: 5/8 of eta sum d
+    are left.
+
+    >>> round(smooth_descent(10_000, 1.0, 0.55**0.5, 0.0, 1 / 8, 0.0), 2)
+    7.04
+    """
+    if rate * smoothness * (peak + 1.0) > 0.125 * (1.0 + 1e-12):
+        return None
+    return 1.6 * (distance**2 / rate + 1.5 * n * rate * noise**2)
+
+
+def dual_averaging(n: int, start: float, smoothness: float, radius: float, noise: float, tau: int) -> float:
+    """Dual averaging in a ball under the constant delay tau, damped by beta (tau + 1)^2.
+
+    min(n, tau + 1)(f(x_1) - f*) + beta R^2 (tau + 1)^2 / 2 + sqrt 2 sigma R sqrt n, `start` being f(x_1) - f*.
+    """
+    late = tau + 1.0
+    return min(n, late) * start + smoothness * (radius * late) ** 2 / 2 + math.sqrt(2.0 * n) * noise * radius
