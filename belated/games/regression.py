@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from belated import require
 from belated.errors import InvalidArgument
@@ -179,6 +178,8 @@ def best_weights(rows: Floats, labels: Floats, loss: str, radius: float) -> Floa
     """The w with |w| <= radius and the least loss."""
     if loss == "squared":
         return _least_squares(rows, labels, radius)
+    from scipy.optimize import minimize
+
     size = rows.shape[1]
 
     def total(w: Floats) -> tuple[float, Floats]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import nnls
 
 from belated.protocols import Floats
 
@@ -25,6 +24,8 @@ def margin(rows: Floats, labels: Floats) -> float:
     scale = float(np.abs(signed).max())
     if scale == 0.0:
         return 0.0
+    from scipy.optimize import nnls
+
     points = np.unique(signed / scale, axis=0).T
     weights, _ = nnls(np.vstack([points, np.ones(points.shape[1])]), np.append(np.zeros(len(points)), 1.0))
     direction = points @ weights
