@@ -23,7 +23,7 @@ from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
-from belated.ledger.fold import Folder
+from belated.ledger.folder import Folder
 from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Replace, Sweep, Upkeep, ticket_of
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite

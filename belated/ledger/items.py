@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from belated.ledger.errors import Refused
@@ -14,7 +16,19 @@ from belated.protocols import Floats
 
 
 @dataclass(slots=True, eq=False)
-class Create:
+class Asked:
+    """What somebody waits for, `until` a moment of `time.monotonic()`: after that it is not begun any more."""
+
+    until: float = field(default=math.inf, kw_only=True)
+
+    @property
+    def late(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.until < math.inf and self.until <= time.monotonic()
+
+
+@dataclass(slots=True, eq=False)
+class Create(Asked):
     """A new experiment, with the player that `Ledger.prepare` made for it. Answer: the experiment."""
 
     experiment: Experiment
@@ -22,14 +36,14 @@ class Create:
 
 
 @dataclass(slots=True, eq=False)
-class Archive:
+class Archive(Asked):
     """No more decisions; open ones may still end. Answer: the experiment."""
 
     experiment: Experiment
 
 
 @dataclass(slots=True, eq=False)
-class Replace:
+class Replace(Asked):
     """An action is retired and a new one takes its number. Answer: the experiment."""
 
     experiment: Experiment
@@ -38,7 +52,7 @@ class Replace:
 
 
 @dataclass(slots=True, eq=False)
-class Grow:
+class Grow(Asked):
     """One more action, with the player that `Ledger.prepare` made for it. Answer: the experiment."""
 
     experiment: Experiment
@@ -47,8 +61,8 @@ class Grow:
 
 
 @dataclass(slots=True, eq=False)
-class Decide:
-    """One decision for each context (None where there is none). Answer: a list of `Decided`.
+class Decide(Asked):
+    """One decision for each context (None where there is none). Answer: a list of `Decided`, or `Again`.
 
     `allowed` names the actions that may be chosen. They are looked up when the decision is made: another process may
     have replaced some since. A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is
@@ -74,8 +88,12 @@ class Decided:
     expires_at: float | None
 
 
+class Again(list[Decided]):
+    """The answer to a key that was used before: nothing was decided now."""
+
+
 @dataclass(slots=True, eq=False)
-class Feedback:
+class Feedback(Asked):
     """Values for tickets (None: no ticket of ours). Answer: for each 'applied', 'duplicate', 'late', or a refusal.
 
     A value that is a refusal itself was found wrong before, and comes back.
@@ -86,7 +104,7 @@ class Feedback:
 
 
 @dataclass(slots=True, eq=False)
-class Cancel:
+class Cancel(Asked):
     """Decisions that were never shown. Answer: for each 'cancelled' or a refusal."""
 
     experiment: Experiment
@@ -95,19 +113,32 @@ class Cancel:
 
 @dataclass(slots=True, eq=False)
 class Sweep:
-    """End what has expired, at most `limit` decisions an experiment. Answer: whether more may be due."""
+    """End what has expired, at most `limit` decisions an experiment. Answer: whether more may be due.
+
+    `only` is one experiment, by its number; 0 is none.
+    """
 
     limit: int = 500
+    only: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Upkeep:
-    """Save statistics, forget old idempotency keys, and what is past its retention. Answer: whether more is to do."""
+    """Save statistics, forget old idempotency keys, and what is past its retention. Answer: whether more is to do.
+
+    `only` is the one experiment, by its number, whose retention is looked at; 0 is none.
+    """
 
     limit: int = 5000
+    only: int | None = None
 
 
-Item = Create | Archive | Replace | Grow | Decide | Feedback | Cancel | Sweep | Upkeep
+@dataclass(slots=True, eq=False)
+class Probe(Asked):
+    """Write something small. Answer: True, once it is on disk."""
+
+
+Item = Create | Archive | Replace | Grow | Decide | Feedback | Cancel | Sweep | Upkeep | Probe
 Outcome = str | Refused
 
 

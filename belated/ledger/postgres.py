@@ -245,6 +245,11 @@ class Session:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > %s", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    def lag(self) -> float:
+        sql = "SELECT at FROM events WHERE id >= %s ORDER BY id LIMIT 1"
+        waiting = self.run(sql, (self.settled(),)).fetchall()
+        return max(0.0, self.now() - waiting[0][0]) if waiting else 0.0
+
     def tokens(self) -> list[Token]:
         rows = self.run("SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at")
         return [Token._make(row) for row in rows]
@@ -431,12 +436,13 @@ class Session:
         )
         sql = (
             "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = %s AND e.instance = k.instance "
-            "AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "AND e.seq <= k.seq WHERE e.id <= "
+            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = %s) "
             "ORDER BY e.instance, e.seq LIMIT %s"
         )
         if not self.run("SELECT pg_try_advisory_xact_lock(%s)", (PURGE_LOCK,)).fetchall()[0][0]:
             return 0  # another process is at it
-        old = self.run(kept + sql, (experiment, before, experiment, limit)).fetchall()
+        old = self.run(kept + sql, (experiment, before, experiment, experiment, limit)).fetchall()
         closed = array("bytea", (ticket for _, kind, ticket in old if kind != "decide" and ticket is not None))
         self.run("SELECT FROM decisions WHERE ticket = ANY(%s::bytea[]) ORDER BY ticket FOR UPDATE", (closed,))
         self.run("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ANY(%s::bytea[])", (closed,))
@@ -465,6 +471,7 @@ class Postgres:
     """A database on a PostgreSQL server. With `serve` the tables are made where they are missing."""
 
     exclusive = False
+    spoils: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: str, *, serve: bool = False) -> None:
         try:

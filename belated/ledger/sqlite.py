@@ -164,6 +164,9 @@ class Session:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > ?", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    def lag(self) -> float:
+        return 0.0
+
     def tokens(self) -> list[Token]:
         sql = "SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at"
         return [Token._make(row) for row in self.run(sql)]
@@ -292,7 +295,8 @@ class Session:
         )
         sql = (
             "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = :experiment "
-            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= "
+            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = :experiment) "
             "ORDER BY e.instance, e.seq LIMIT :limit"
         )
         old = self.run(kept + sql, values | {"limit": limit}).fetchall()
@@ -309,6 +313,7 @@ class SQLite:
     """A database in one file. With `serve` it is created where missing and held against other servers."""
 
     exclusive = True
+    spoils: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, file: str | Path, *, serve: bool = False) -> None:
         self.file = str(file)

@@ -199,6 +199,9 @@ class Reader(Protocol):
     def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
         """Saved statistics that go further than that event."""
 
+    def lag(self) -> float:
+        """By how many seconds `events_after` lags behind what is committed."""
+
     def tokens(self) -> list[Token]: ...
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
@@ -278,6 +281,8 @@ class Store(Protocol):
 
     #: True when no other process writes experiments: then counts may be kept in memory.
     exclusive: bool
+    #: Errors after which a transaction can only be undone.
+    spoils: tuple[type[Exception], ...]
 
     def write(self, *, alone: bool = False) -> AbstractContextManager[Writer]:
         """A transaction; `alone` where no other process may write meanwhile."""

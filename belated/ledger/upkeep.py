@@ -18,7 +18,8 @@ import numpy as np
 from belated.forecasters.room import Letter
 from belated.forecasters.saving import dtype_of, migrated
 from belated.ledger.experiment import Experiment
-from belated.ledger.fold import Folder
+from belated.ledger.faults import Faults
+from belated.ledger.folder import Folder
 from belated.ledger.player import read_queued
 from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store, Writer
 
@@ -26,15 +27,24 @@ from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store
 KEYS_LIVE = 25 * 3600.0
 
 
-def tick(folder: Folder, experiments: Iterable[Experiment], session: Writer, now: float, limit: int) -> bool:
+def tick(
+    folder: Folder, experiments: Iterable[Experiment], session: Writer, now: float, limit: int, faults: Faults
+) -> bool:
     """Save statistics, forget old keys, keep to the retention; whether more is to do."""
     kept = [each for each in experiments if each.retention is not None and each.trouble is None]
     if kept:
         folder.catch_up()  # no event may go that is not in the statistics
-    session.put_folds(folder.to_save())
+    folder.save(session)
     more = session.purge_keys(now - KEYS_LIVE, limit) == limit
     for experiment in (each for each in kept if each.id not in folder.lost):
-        more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+        key = ("retention", experiment.id)
+        if faults.resting(key) is not None:
+            continue
+        try:
+            more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+            faults.worked(key)
+        except ValueError as error:  # of what was read; what the database says is another matter
+            faults.failed(key, experiment.name, error)
     return more
 
 

@@ -179,9 +179,9 @@ class Replay:
         elif event.kind == "decide":
             self._decide(where, room, event, row)
         elif event.kind in ("feedback", "default"):
-            room.feed(letter_of(row), self.experiment.feedback(read_value(event.value), row.action))
+            room.feed(letter_of(row, self.experiment), self.experiment.feedback(read_value(event.value), row.action))
         else:
-            room.release(letter_of(row))
+            room.release(letter_of(row, self.experiment))
 
     def _change(self, where: str, room: Memory, state: State, event: Event) -> None:
         """An action is replaced or added, in every state that is lived through."""
