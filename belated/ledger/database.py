@@ -17,8 +17,14 @@ def is_postgres(database: str) -> bool:
     return database.startswith(("postgresql://", "postgres://"))
 
 
-def open_store(database: str, *, serve: bool = False) -> Store:
-    """The database; with `serve` it is made where it is missing."""
+def open_store(
+    database: str, *, serve: bool = False, write: bool = False, migrate: bool = False, earlier: bool = False
+) -> Store:
+    """The database, for reading; with `serve` it is made where it is missing, and with `write` it may be written.
+
+    One of an earlier schema is refused, but brought up to date with `migrate` and read as it is with `earlier`.
+    """
+    how = {"serve": serve, "write": write, "migrate": migrate, "earlier": earlier}
     if not is_postgres(database):
         from belated.ledger.sqlite import SQLite
 
@@ -27,12 +33,12 @@ def open_store(database: str, *, serve: bool = False) -> Store:
             raise InvalidArgument(f"{kind}:// is no database that is supported: a file, or postgresql://USER@HOST/NAME")
         if serve and not Path(database).parent.is_dir():
             raise InvalidState(f"there is no directory {Path(database).parent} to make the database {database} in")
-        return SQLite(database, serve=serve)
+        return SQLite(database, **how)
     try:
         from belated.ledger.postgres import Postgres
     except ImportError:
         raise InvalidArgument("PostgreSQL needs psycopg: pip install 'belated[postgres]'") from None
-    return Postgres(database, serve=serve)
+    return Postgres(database, **how)
 
 
 def shown(database: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,17 +15,29 @@ from belated.ledger.experiment import Experiment
 from belated.ledger.player import Player
 from belated.protocols import Floats
 
+_CLAIM = threading.Lock()
+
 
 @dataclass(slots=True, eq=False)
 class Asked:
     """What somebody waits for, `until` a moment of `time.monotonic()`: after that it is not begun any more."""
 
     until: float = field(default=math.inf, kw_only=True)
+    begun: bool = field(default=False, kw_only=True)
 
-    @property
-    def late(self) -> bool:
-        """Whether nobody waits any more."""
-        return self.until < math.inf and self.until <= time.monotonic()
+    def begin(self) -> bool:
+        """Whether somebody still waits: then it is done."""
+        with _CLAIM:
+            if self.until <= time.monotonic():
+                return False
+            self.begun = True
+            return True
+
+    def leave(self) -> bool:
+        """Nobody waits any more. Whether it will not be done; what has begun may be."""
+        with _CLAIM:
+            self.until = 0.0
+            return not self.begun
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +99,11 @@ class Decided:
     probability: float
     round: int
     expires_at: float | None
+
+
+def waited() -> Refused:
+    """What is answered to what was not begun."""
+    return Refused("waited", "this waited for too long and was not begun; it is safe to ask again")
 
 
 class Again(list[Decided]):

@@ -33,6 +33,7 @@ from belated.ledger.items import (
     Sweep,
     Upkeep,
     read_value,
+    waited,
 )
 from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.requests import Placed, Requests, tickets, unknown
@@ -197,7 +198,10 @@ class Ledger:
 
     def _failure(self, item: Item, error: Exception) -> Refused:
         """What is answered where a whole transaction failed."""
-        if isinstance(error, StorageError | Raced) or isinstance(item, Probe):
+        if isinstance(item, Probe):
+            said = f": {error.__cause__}" if self.store.exclusive else ""
+            return Refused("storage", f"the database does not take writes{said}")
+        if isinstance(error, StorageError | Raced):
             return _failure(error)
         if isinstance(item, Sweep | Upkeep):
             named = {experiment.id: experiment.name for experiment in self.experiments()}
@@ -216,7 +220,7 @@ class Ledger:
             works: list[Work] = []
             for at, item in enumerate(items):
                 if isinstance(item, Create | Archive | Replace | Grow):
-                    answers[at] = _waited() if item.late else self._administer(item, session, now)
+                    answers[at] = self._administer(item, session, now) if item.begin() else waited()
                 elif isinstance(item, Upkeep):
                     among = self._among(item.only)
                     answers[at] = upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
@@ -398,8 +402,8 @@ class Ledger:
         for at, item in enumerate(items):
             if not isinstance(item, Decide | Feedback | Cancel):
                 continue
-            if item.late:
-                answers[at] = _waited()
+            if not item.begin():
+                answers[at] = waited()
                 continue
             experiment = self._as_it_is(item.experiment)
             found.setdefault(experiment.id, (experiment, []))[1].append((at, item))
@@ -469,10 +473,6 @@ def _shown(experiment: Experiment, row: DecisionRow, remarks: Sequence[Remark], 
 def _check_writable(experiment: Experiment) -> None:
     if experiment.trouble is not None:
         raise Refused("read_only", experiment.trouble)
-
-
-def _waited() -> Refused:
-    return Refused("waited", "this waited for too long and was not begun; it is safe to ask again")
 
 
 def _failure(error: Exception) -> Refused:

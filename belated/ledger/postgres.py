@@ -468,12 +468,18 @@ def _counting(rows: str, by: int) -> str:
 
 
 class Postgres:
-    """A database on a PostgreSQL server. With `serve` the tables are made where they are missing."""
+    """A database on a PostgreSQL server.
+
+    With `serve` the tables are made where they are missing; without it and `write` nothing is written. An earlier
+    schema is brought up to date with `migrate`, read as it is with `earlier`, and otherwise refused.
+    """
 
     exclusive = False
     spoils: tuple[type[Exception], ...] = (psycopg.Error,)
 
-    def __init__(self, url: str, *, serve: bool = False) -> None:
+    def __init__(
+        self, url: str, *, serve: bool = False, write: bool = False, migrate: bool = False, earlier: bool = False
+    ) -> None:
         try:
             known = conninfo_to_dict(url)
         except psycopg.ProgrammingError as error:
@@ -481,6 +487,8 @@ class Postgres:
         #: The address as it may be shown.
         self.name = make_conninfo("", **{key: known[key] for key in ("host", "port", "dbname") if key in known})
         self._url = url
+        self._writes = serve or write
+        self.migrates = migrate
         self._base = 0
         self._writer: Session | None = None
         self._idle: list[Session] = []
@@ -489,12 +497,13 @@ class Postgres:
         self._places = threading.BoundedSemaphore(READERS)
         try:
             with self._connect() as connection:
-                self._prepare(connection, serve)
+                self._prepare(connection, serve, earlier)
         except psycopg.Error as error:
             raise InvalidState(f"{self.name} cannot be used as a database: {str(error).strip()}") from None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        options = " ".join(f"-c {key}={value}" for key, value in SETTINGS.items())
+        settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
+        options = " ".join(f"-c {key}={value}" for key, value in settings.items())
         given = conninfo_to_dict(self._url).get("options") or ""
         return psycopg.connect(
             self._url, options=f"{given} {options}", autocommit=True, application_name="belated", connect_timeout=10,
@@ -513,7 +522,7 @@ class Postgres:
             raise
         return Session(connection, self._base)
 
-    def _prepare(self, connection: psycopg.Connection[Any], serve: bool) -> None:
+    def _prepare(self, connection: psycopg.Connection[Any], serve: bool, earlier: bool) -> None:
         """Tables of this version, whoever of several processes makes them."""
         if connection.info.server_version < 130000:
             raise InvalidState(f"{self.name} is PostgreSQL {connection.info.server_version // 10000}; 13 is the oldest")
@@ -521,13 +530,8 @@ class Postgres:
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             session = Session(connection, 0)
             version = self._version(session)
-            if version == 0 and not serve:
-                raise InvalidState(f"there is no database of belated at {self.name}")
-            if version > schema.SCHEMA:
-                raise InvalidState(
-                    f"{self.name} has schema {version}, this version of belated reads up to {schema.SCHEMA}"
-                )
-            if version < schema.SCHEMA:
+            schema.refuse(self.name, version, serve=serve, migrate=self.migrates or earlier)
+            if version < schema.SCHEMA and self._writes:
                 for statement in schema.statements("postgresql", version):
                     connection.execute(statement.encode())
                 session.set_meta("schema", str(schema.SCHEMA))
@@ -540,17 +544,21 @@ class Postgres:
             return 0
         if not (meta and decisions):
             raise InvalidState(f"{self.name} is a database of something else")
-        return int(session.meta("schema") or 0)
+        found = session.meta("schema") or ""
+        if not found.isdigit():
+            raise InvalidState(f"{self.name} is damaged: its table meta says that its schema is {found!r}")
+        return int(found)
 
     def _check_base(self, session: Session) -> int:
         """What is added to transaction numbers: in a restored copy they start anew, and events must not."""
         base = int(session.meta("base") or 0)
-        here = int(session.run("SELECT pg_current_xact_id()::text::bigint").fetchall()[0][0])
+        here = int(session.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()[0][0])
         before = session.last_event() >> PLACES
         before = max(before, *(upto >> PLACES for upto, _ in session.folds().values()), 0)
         if before >= base + here:
             base = before + 1 - here
-            session.set_meta("base", str(base))
+            if self._writes:
+                session.set_meta("base", str(base))
         return base
 
     @contextmanager

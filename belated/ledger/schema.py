@@ -6,6 +6,8 @@ queued feedback and learner states are the bytes of float64 numbers and of recor
 
 from __future__ import annotations
 
+from belated.errors import InvalidState
+
 #: Raised whenever a table changes; `MIGRATIONS[n]` leads from n to n + 1.
 SCHEMA = 3
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -138,6 +140,19 @@ MORE: dict[str, tuple[str, ...]] = {
         "INSERT INTO meta (key, value) VALUES ('changes', '0')",
     ),
 }
+
+
+def refuse(name: str, version: int, *, serve: bool, migrate: bool) -> None:
+    """Say why a database of that version cannot be used, if it cannot; version 0 is an empty one."""
+    if version > SCHEMA:
+        raise InvalidState(f"{name} has schema {version}, this version of belated reads up to {SCHEMA}")
+    if version == 0 and not serve:
+        raise InvalidState(f"{name} is empty: there is no database of belated in it")
+    if 0 < version < SCHEMA and not migrate:
+        raise InvalidState(
+            f"{name} has schema {version}, this version of belated needs {SCHEMA}: make a backup (`belated backup`), "
+            "then bring it up to date by `belated migrate` or `belated serve --migrate`"
+        )
 
 
 def statements(dialect: str, version: int = 0) -> list[str]:

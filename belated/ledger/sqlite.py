@@ -56,15 +56,23 @@ def _marks(count: int) -> str:
 class Session:
     """One connection; in a `write`, one transaction."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, make: bool = False, write: bool = True) -> None:
+        path = Path(file).absolute().as_uri() + ("?mode=rwc" if make else "?mode=rw")
         self.connection = sqlite3.connect(
-            file, timeout=PATIENCE / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+            path,
+            timeout=PATIENCE / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            uri=True,
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
         try:
             self.run("PRAGMA cache_size = -65536")
             self.run("PRAGMA temp_store = MEMORY")
+            if not write:
+                self.run("PRAGMA query_only = ON")
         except BaseException:
             self.connection.close()
             raise
@@ -310,22 +318,36 @@ class Session:
 
 
 class SQLite:
-    """A database in one file. With `serve` it is created where missing and held against other servers."""
+    """A database in one file.
+
+    With `serve` it is created where missing and held against other servers; without it and `write` nothing is written.
+    An earlier schema is brought up to date with `migrate`, read as it is with `earlier`, and otherwise refused.
+    """
 
     exclusive = True
     spoils: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, file: str | Path, *, serve: bool = False) -> None:
+    def __init__(
+        self,
+        file: str | Path,
+        *,
+        serve: bool = False,
+        write: bool = False,
+        migrate: bool = False,
+        earlier: bool = False,
+    ) -> None:
         self.file = str(file)
+        self.migrates = migrate
         if not serve and not Path(file).is_file():
             raise InvalidState(f"there is no database {self.file}")
+        self._writes = serve or write
         self._lock = _take_lock(f"{self.file}.lock") if serve else None
         self._readers: list[Session] = []
         self._guard = threading.Lock()
         try:
-            self._writer = Session(self.file)
+            self._writer = Session(self.file, make=serve, write=self._writes)
             try:
-                self._prepare()
+                self._prepare(serve, earlier)
             except BaseException:
                 self._writer.connection.close()
                 raise
@@ -336,7 +358,10 @@ class SQLite:
             self._unlock()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, serve: bool, earlier: bool) -> None:
+        schema.refuse(self.file, self._version(), serve=serve, migrate=self.migrates or earlier)
+        if not self._writes:
+            return
         run = self._writer.run
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
@@ -345,10 +370,6 @@ class SQLite:
             return
         with self.write() as session:
             version = self._version()
-            if version > schema.SCHEMA:
-                raise InvalidState(
-                    f"{self.file} has schema {version}, this version of belated reads up to {schema.SCHEMA}"
-                )
             for statement in schema.statements("sqlite", version):
                 session.run(statement)
             session.set_meta("schema", str(schema.SCHEMA))
@@ -359,7 +380,10 @@ class SQLite:
             return 0
         if ("meta",) not in tables or ("decisions",) not in tables:
             raise InvalidState(f"{self.file} is a database of something else")
-        return int(self._writer.meta("schema") or 0)
+        found = self._writer.meta("schema") or ""
+        if not found.isdigit():
+            raise InvalidState(f"{self.file} is damaged: its table meta says that its schema is {found!r}")
+        return int(found)
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[Session]:
@@ -380,7 +404,7 @@ class SQLite:
     def _reader(self) -> Iterator[Session]:
         with self._guard:
             session = self._readers.pop() if self._readers else None
-        session = session or Session(self.file)
+        session = session or Session(self.file, write=self._writes)
         try:
             yield session
         finally:
@@ -389,12 +413,15 @@ class SQLite:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        with self._reader() as session:
-            session.run("BEGIN")
-            try:
-                yield session
-            finally:
-                session.run("ROLLBACK")
+        try:
+            with self._reader() as session:
+                session.run("BEGIN")
+                try:
+                    yield session
+                finally:
+                    session.run("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            raise StorageError(f"{self.file}: {error}") from error
 
     def settle(self) -> None:
         """There is one writer: everything has its place at once."""

@@ -281,6 +281,8 @@ class Store(Protocol):
 
     #: True when no other process writes experiments: then counts may be kept in memory.
     exclusive: bool
+    #: Whether states of earlier versions may be brought up to date.
+    migrates: bool
     #: Errors after which a transaction can only be undone.
     spoils: tuple[type[Exception], ...]
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from belated.errors import BelatedError
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
@@ -41,6 +40,11 @@ class Report:
     events: int
     message: str = ""
 
+    @property
+    def good(self) -> bool:
+        """Whether all states came out."""
+        return self.verdict in ("identical", "equal to rounding")
+
     def __str__(self) -> str:
         said = f"{self.experiment}: {self.verdict}, {self.states} states, {self.events} events"
         return f"{said}; {self.message}" if self.message else said
@@ -54,14 +58,19 @@ def verify(store: Store) -> Iterator[Report]:
     """A report for each experiment."""
     with store.read() as session:
         for row in session.experiments():
-            yield _replay(row, session)
+            try:
+                yield _replay(row, session)
+            except store.spoils:
+                raise
+            except Exception as error:  # damaged rows may fail in any way
+                yield Report(row.name, "different", 0, 0, f"what is stored cannot be read: {error!r}")
 
 
 def _replay(row: ExperimentRow, session: Reader) -> Report:
     try:
         experiment = Experiment.from_row(row)
-    except BelatedError as error:
-        return Report(row.name, "not replayed", 0, 0, str(error))
+    except Exception as error:
+        return Report(row.name, "not replayed", 0, 0, f"it cannot be opened: {error}")
     if experiment.stored is not None:
         return Report(row.name, "not replayed", 0, 0, mismatch(experiment))
     replay = Replay(experiment, session.checkpoints(experiment.id))

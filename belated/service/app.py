@@ -16,14 +16,15 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from belated.errors import InvalidArgument
-from belated.ledger.errors import Refused
+from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Archive, Create, Grow, Item, Replace, Sweep, Upkeep, ticket_of
+from belated.ledger.items import Again, Archive, Asked, Create, Grow, Item, Replace, Sweep, Upkeep, ticket_of
 from belated.ledger.ledger import Ledger
 from belated.service import api, dashboard, openapi
 from belated.service.auth import Guard
 from belated.service.batch import Batcher, Busy
-from belated.service.metrics import Metrics, Place
+from belated.service.health import CONNECTION, PATIENCE, SILENT, Readiness, attend
+from belated.service.metrics import Metrics, Numbers, Place
 from belated.version import __version__
 
 log = logging.getLogger("belated")
@@ -50,6 +51,7 @@ STATUS = {
     "exists": 409,
     "archived": 409,
     "read_only": 409,
+    "damaged": 409,
     "too_large": 413,
     "invalid": 422,
     "unsupported": 422,
@@ -57,6 +59,7 @@ STATUS = {
     "too_many_outstanding": 429,
     "internal": 500,
     "busy": 503,
+    "waited": 503,
     "storage": 503,
 }
 JSON = (b"content-type", b"application/json")
@@ -135,6 +138,7 @@ class Endpoint:
         started = time.perf_counter()
         service = self._service
         headers = dict(scope["headers"])
+        CONNECTION.set(receive)
         try:
             if self._needs is not None and service.guard.needed:
                 service.check_token(headers, self._needs)
@@ -148,6 +152,9 @@ class Endpoint:
             reply = failure("malformed", str(error))
         except Busy:
             reply = failure("busy", "too much is waiting; try again in a second")
+        except StorageError as error:
+            log.error("%s", error)
+            reply = failure("storage", SILENT)
         except Exception as error:
             log.error("a request failed", exc_info=error)
             reply = failure("internal", "this request failed")
@@ -161,7 +168,7 @@ class Endpoint:
         await send({"type": "http.response.start", "status": reply.status, "headers": sent})
         await send({"type": "http.response.body", "body": reply.body})
         service.metrics.count("requests", self._name, str(reply.status))
-        service.metrics.observe("request_seconds", time.perf_counter() - started)
+        service.metrics.observe("request_seconds", time.perf_counter() - started, self._name)
 
 
 class Verbs:
@@ -199,9 +206,16 @@ class Service:
     """What the routes do, over one ledger."""
 
     def __init__(
-        self, ledger: Ledger, guard: Guard, close: Callable[[], None] = lambda: None, place: Place | None = None
+        self,
+        ledger: Ledger,
+        guard: Guard,
+        close: Callable[[], None] = lambda: None,
+        place: Place | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.ledger = ledger
+        self.patience = patience
+        self._place = place
         self.guard = guard
         self.metrics = Metrics(place)
         self._close = close
@@ -226,7 +240,10 @@ class Service:
 
     async def ask(self, item: Item, weight: int = 1) -> Any:
         """The ledger's answer, committed; refusals are raised."""
-        answer = await self.batcher.submit(item, weight)
+        future = self.batcher.submit(item, weight)
+        if isinstance(item, Asked):
+            attend(item, future, self.patience)
+        answer = await future
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -235,6 +252,13 @@ class Service:
         """Something slow, out of the event loop's way."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
 
+    async def look(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What the database says, if it says it in time; nobody waits longer than for a decision."""
+        try:
+            return await asyncio.wait_for(self.aside(work, *arguments), self.patience)
+        except TimeoutError:
+            raise Refused("storage", SILENT) from None
+
     async def answer(self, handle: Handler, request: Request) -> Reply:
         """What a route says. An experiment that is unknown here may have been made by another process."""
         try:
@@ -242,7 +266,7 @@ class Service:
         except Refused as refusal:
             if refusal.kind != "unknown_experiment" or self.ledger.store.exclusive:
                 raise
-            await self.aside(self.ledger.refresh)
+            await self.look(self.ledger.refresh)
             return await handle(request)
 
     def find(self, request: Request) -> Experiment:
@@ -264,11 +288,11 @@ class Service:
         return experiment, self.ledger.prepare(experiment)
 
     async def experiments(self, request: Request) -> Reply:
-        await self.aside(self.ledger.refresh)
+        await self.look(self.ledger.refresh)
         return Reply(200, api.encode({"experiments": [api.described(each) for each in self.ledger.experiments()]}))
 
     async def experiment(self, request: Request) -> Reply:
-        await self.aside(self.ledger.refresh)
+        await self.look(self.ledger.refresh)
         return Reply(200, api.encode(api.described(self.find(request))))
 
     async def archive(self, request: Request) -> Reply:
@@ -297,20 +321,25 @@ class Service:
         item, several = api.decide(self.find(request), request.body, None if key is None else key.decode("latin-1"))
         weight = len(item.contexts)
         answer = await self.ask(item, weight)
-        self.metrics.count("outcomes", "decided", by=weight)
+        kind = "replayed" if isinstance(answer, Again) else "decided"
+        self.metrics.outcome(item.experiment.name, kind, weight)
         return Reply(201, api.decided(answer, several))
 
     async def feedback(self, request: Request) -> Reply:
         item, tickets = api.feedback(self.find(request), request.body)
         answer = await self.ask(item, len(item.entries) or 1)
-        for each in answer:
-            self.metrics.count("outcomes", each.kind if isinstance(each, Refused) else each)
+        self._count(item.experiment, answer)
         return self._outcomes(answer, tickets, item.entries[0][0] if item.entries else None)
 
     async def cancel(self, request: Request) -> Reply:
         item, tickets = api.cancel(self.find(request), request.body)
         answer = await self.ask(item, len(item.tickets) or 1)
+        self._count(item.experiment, answer)
         return self._outcomes(answer, tickets, item.tickets[0] if item.tickets else None)
+
+    def _count(self, experiment: Experiment, outcomes: list[Any]) -> None:
+        for each in outcomes:
+            self.metrics.outcome(experiment.name, each.kind if isinstance(each, Refused) else each)
 
     def _outcomes(self, answer: list[Any], tickets: list[Any] | None, only: bytes | None) -> Reply:
         if tickets is not None:
@@ -324,13 +353,13 @@ class Service:
 
     async def decision(self, request: Request) -> Reply:
         ticket = ticket_of(request.path["ticket"])
-        return Reply(200, api.encode(await self.aside(self.ledger.decision, self.find(request), ticket)))
+        return Reply(200, api.encode(await self.look(self.ledger.decision, self.find(request), ticket)))
 
     async def statistics(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.aside(self.ledger.statistics, self.find(request))))
+        return Reply(200, api.encode(await self.look(self.ledger.statistics, self.find(request))))
 
     async def overview(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.aside(self._overview)))
+        return Reply(200, api.encode(await self.look(self._overview)))
 
     def _overview(self) -> dict[str, Any]:
         self.ledger.refresh()
@@ -338,7 +367,8 @@ class Service:
         known = self.ledger.folder.overview(experiments)
         pairs = zip(experiments, known["experiments"], strict=True)
         known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
-        known["unopened"] = [{"name": name, "reason": why} for name, why in sorted(self.ledger.unopened().items())]
+        unusable = self.ledger.unopened() | self.ledger.failing()
+        known["unopened"] = [{"name": name, "reason": why} for name, why in sorted(unusable.items())]
         return known
 
     # --- about the service ---
@@ -348,15 +378,28 @@ class Service:
         body = {"status": "ok" if good else "the writer has stopped", "version": __version__}
         return Reply(200 if good else 503, api.encode(body))
 
+    async def ready(self, request: Request) -> Reply:
+        why = await self._readiness.trouble() if self.batcher.alive else "the writer has stopped"
+        return Reply(200 if why is None else 503, api.encode({"status": why or "ok", "version": __version__}))
+
     async def prometheus(self, request: Request) -> Reply:
-        known = await self.aside(self._numbers)
+        try:
+            known = await self.look(self._numbers)
+        except (Refused, StorageError) as error:
+            log.error("%s", error)
+            known = None
         return Reply(200, self.metrics.text(known), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
 
-    def _numbers(self) -> list[dict[str, Any]]:
+    def _numbers(self) -> Numbers:
         """What Prometheus is told of each experiment."""
         experiments = self.ledger.experiments()
-        known = self.ledger.folder.overview(experiments)["experiments"]
-        return [numbers | {"name": each.name} for each, numbers in zip(experiments, known, strict=True)]
+        known = self.ledger.folder.overview(experiments)
+        pairs = zip(experiments, known["experiments"], strict=True)
+        told = [numbers | {"name": each.name} for each, numbers in pairs if "trouble" not in numbers]
+        broken = {*self.ledger.unopened(), *self.ledger.failing()}
+        broken |= {each.name for each in experiments if each.trouble is not None}
+        usable = {each.name: each.name not in broken for each in experiments} | dict.fromkeys(broken, False)
+        return Numbers(told, usable, known["lag_seconds"])
 
     async def openapi(self, request: Request) -> Reply:
         return Reply(200, openapi.encoded())
@@ -380,17 +423,25 @@ class Service:
         """The writer and the clock run while the application does."""
         self._batcher = Batcher(self.ledger, self.metrics.batch)
         self.metrics.waiting = lambda: self.batcher.waiting
-        clock = asyncio.create_task(self._clock())
+        self._readiness = Readiness(lambda probe: self.batcher.submit(probe, always=True))
+        tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
         try:
             yield
         finally:
-            clock.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await clock
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             await self._upkeep()
             await self._batcher.stop()
             self._readers.shutdown()
             self._close()
+
+    async def _beat(self) -> None:
+        """Show the other processes that this one is not stopped, whatever the database does."""
+        while self._place is not None:
+            self._place.beat()
+            await asyncio.sleep(SWEEP)
 
     async def _clock(self) -> None:
         """Expiry about once a second, traffic or not; the rest now and then."""
@@ -442,6 +493,7 @@ class Service:
             ("GET", "/v1/overview", self.overview, "read"),
             ("GET", "/metrics", self.prometheus, "read"),
             ("GET", "/health", self.health, None),
+            ("GET", "/ready", self.ready, None),
             ("GET", "/openapi.json", self.openapi, None),
             ("GET", "/docs", self.docs, None),
             ("GET", "/docs/style.css", self.style, None),

@@ -1,10 +1,11 @@
-"""The commands of the service: serve, verify, export, backup, token."""
+"""The commands of the service: serve, migrate, verify, export, backup, token."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,11 +38,11 @@ def _check_installed() -> None:
 
 
 @contextmanager
-def _opened(database: str) -> Iterator[Store]:
+def _opened(database: str, **how: bool) -> Iterator[Store]:
     from belated.ledger.database import open_store
 
     with _plain_errors():
-        store = open_store(database)
+        store = open_store(database, **how)
         try:
             yield store
         finally:
@@ -54,10 +55,17 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; more than one on PostgreSQL only.")] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="First bring a database of an earlier version up to date.")
+    ] = False,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which a request that still waits is refused (503).")
+    ] = 10.0,
 ) -> None:
     """Serve decisions over HTTP: decide now, learn when the feedback comes, lose nothing.
 
-    The database is made if there is none. See /docs on the service for what it can do.
+    The database is made if there is none; one of an earlier version is refused without --migrate. See /docs on the
+    service for what it can do.
     """
     with _plain_errors():
         _check_installed()
@@ -65,21 +73,49 @@ def serve(
         from belated.service.server import serve as run
 
         name = shown(database)
-        run(database, host, port, workers, require_token, lambda url: typer.echo(f"belated serves {name} at {url}"))
+        started = partial(_say, name)
+        run(database, host, port, workers, require_token, started, migrate=migrate, patience=patience)
+
+
+def _say(name: str, url: str) -> None:
+    typer.echo(f"belated serves {name} at {url}")
+
+
+def migrate(
+    database: Annotated[
+        str, typer.Argument(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what would be done; 1 if there is something.")
+    ] = False,
+) -> None:
+    """Bring a database of an earlier version, and the learner states in it, up to date. Make a backup before.
+
+    The exit code is 1 if some experiment could not be brought up to date.
+    """
+    from belated.ledger import migrate as moving
+
+    with _plain_errors():
+        told = moving.plan(database) if check else moving.migrate(database)
+    for line in moving.lines(told):
+        typer.echo(line)
+    if told[1] or (check and told[0]):
+        raise typer.Exit(1)
 
 
 def verify(database: Database = "belated.db") -> None:
     """Rebuild every learner state from the recorded events, and compare.
 
-    It may run while the service does. The exit code is 1 if something is different.
+    It may run while the service does. The exit code is 1 if something is different, or could not be replayed.
     """
     from belated.ledger.verify import verify as check
 
+    good = True
     with _opened(database) as store:
-        reports = list(check(store))
-    for report in reports:
-        typer.echo(str(report))
-    if any(report.verdict == "different" for report in reports):
+        for report in check(store):
+            typer.echo(str(report))
+            good = good and report.good
+    if not good:
         raise typer.Exit(1)
 
 
@@ -103,7 +139,7 @@ def backup(
     """Copy the database as it is at one moment, while the service goes on. (Of PostgreSQL: for pg_restore.)"""
     from belated.ledger.database import shown
 
-    with _opened(database) as store:
+    with _opened(database, earlier=True) as store:
         store.backup(str(file))
     typer.echo(f"{shown(database)} copied to {file}")
 
@@ -121,7 +157,7 @@ def create_token(
     with _plain_errors():
         if is_postgres(database) or not Path(database).exists():
             open_store(database, serve=True).close()
-    with _opened(database) as store:
+    with _opened(database, write=True) as store:
         typer.echo(auth.create(store, name, scope or ["decide", "feedback", "read"]))
 
 
@@ -142,13 +178,13 @@ def revoke_token(
     """End a token; a running service knows within seconds."""
     from belated.service import auth
 
-    with _opened(database) as store:
+    with _opened(database, write=True) as store:
         auth.revoke(store, name)
     typer.echo(f"{name} is revoked")
 
 
 def mount(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (serve, verify, export, backup):
+    for command in (serve, migrate, verify, export, backup):
         app.command()(command)
     app.add_typer(token, name="token")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
@@ -21,12 +26,15 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
+from belated.service.health import PATIENCE
 from belated.service.metrics import Place
 from belated.service.warm import Warmer
 from belated.service.workers import BACKLOG, supervise
 
 #: Seconds that requests under way have to end after SIGTERM.
 GRACE = 7
+#: Seconds after which it ends in any case.
+LAST = 8.5
 #: Seconds that a thread may keep the interpreter from the others.
 SWITCH = 0.001
 
@@ -38,6 +46,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._say = started
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain; and end in any case, should the database not answer any more."""
+        last = threading.Timer(LAST, _leave)
+        last.daemon = True
+        last.start()
+        super().handle_exit(sig, frame)
+
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
@@ -45,18 +60,32 @@ class Server(uvicorn.Server):
             self._say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
 
+def _leave() -> None:
+    logging.getLogger("belated").error("the service did not end in %g s; what was not committed is rolled back", LAST)
+    os._exit(1)
+
+
 def serve(
-    database: str, host: str, port: int, workers: int, require_token: bool, started: Callable[[str], None]
+    database: str,
+    host: str,
+    port: int,
+    workers: int,
+    require_token: bool,
+    started: Callable[[str], None],
+    *,
+    migrate: bool = False,
+    patience: float = PATIENCE,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
+    options: dict[str, Any] = {"migrate": migrate, "patience": patience}
     if workers == 1:
-        return work(database, host, port, require_token, None, None, started)
+        return work(database, host, port, require_token, None, None, started, **options)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
     _log_to_stderr()
-    with closing(open_store(database, serve=True)) as store:
+    with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
-    supervise(partial(work, database, host, port, require_token), host, port, workers, started)
+    supervise(partial(work, database, host, port, require_token, **options), host, port, workers, started)
 
 
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
@@ -77,15 +106,20 @@ def work(
     listening: socket.socket | None,
     place: Place | None,
     started: Callable[[str], None],
+    *,
+    migrate: bool = False,
+    patience: float = PATIENCE,
 ) -> None:
-    """Serve in this process, on a socket of its own or on one that is shared."""
+    """Serve in this process, on a socket of its own or on one that is shared. SIGTERM ends it with exit code 0."""
     _log_to_stderr()
-    store = open_store(database, serve=True)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
+    store = open_store(database, serve=True, migrate=migrate)
     try:
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close, place)
+        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
         config = uvicorn.Config(
             service.application(),
             host=host,
