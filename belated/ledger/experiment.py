@@ -15,7 +15,7 @@ import numpy as np
 
 from belated import catalog, notation, require
 from belated.catalog import quoted
-from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
+from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.saving import layout_text
 from belated.kernels.states import state_dtype
@@ -213,6 +213,9 @@ class Experiment:
     def from_row(row: ExperimentRow) -> Experiment:
         """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
         spec = json.loads(row.spec)
+        strange = sorted(spec.keys() - make.__annotations__.keys() - {"retired"})
+        if strange:
+            raise InvalidState(f"its spec says {strange[0]!r}, which this version of belated does not know")
         retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
         made = make(row.name, **spec)
         stored = (row.version, row.layout)

@@ -108,6 +108,9 @@ class Folder:
         rows = {number: row for number, row in session.folds().items() if isinstance(row[0], int)}
         self._vouched = max((upto for upto, _ in rows.values()), default=0)
         others = self._take_over(rows)
+        for row in session.experiments():
+            if row.id not in rows and session.has_events(row.id, self._vouched):
+                others[row.id] = 0  # its row is gone
         if others:
             self._fold_again(session, others, self._vouched)
         start = self._vouched
@@ -144,7 +147,7 @@ class Folder:
         for row in rows.values():
             self._meet(row)
         begun: set[tuple[int, int]] = set()
-        at = 0
+        at = 0 if rows.keys() & self._folds.keys() else upto
         while at < upto and (events := session.events_after(at, CHUNK)):
             for number, event in events:
                 at = number

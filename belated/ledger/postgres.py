@@ -209,6 +209,10 @@ class Session:
         rows = self.run(sql, (id_, self.settled(), limit))
         return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows]
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        sql = "SELECT 1 FROM events WHERE experiment = %s AND id <= %s LIMIT 1"
+        return bool(self.run(sql, (experiment, upto)).fetchall())
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s ORDER BY round"
         some: list[DecisionRow] = []

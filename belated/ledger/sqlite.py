@@ -144,6 +144,10 @@ class Session:
         rows = self.run(f"SELECT id, {EVENT} FROM events WHERE id > ? ORDER BY id LIMIT ?", (id_, limit))
         return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows.fetchall()]
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        sql = "SELECT 1 FROM events WHERE experiment = ? AND id <= ? LIMIT 1"
+        return self.run(sql, (experiment, upto)).fetchone() is not None
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         found = self.run(f"SELECT {DECISION} FROM decisions WHERE experiment = ? ORDER BY round", (experiment,))
         while rows := found.fetchmany(size):

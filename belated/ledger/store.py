@@ -182,6 +182,9 @@ class Reader(Protocol):
     def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
         """The next events of all experiments, in an order that will not change any more."""
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        """Whether it has any up to that one."""
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         """All decisions by round, so many at a time."""
 
