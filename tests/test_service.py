@@ -534,7 +534,7 @@ def test_the_description_lists_what_can_happen():
     operations = [each for path in openapi.document()["paths"].values() for each in path.values()]
     assert len({each["operationId"] for each in operations}) == len(operations)
     listed = {each["operationId"]: set(each["responses"]) & {"401", "403", "409", "429"} for each in operations}
-    assert listed["get_health"] == set()
+    assert listed["get_health"] == listed["get_ready"] == set()
     assert listed["get_metrics"] == listed["get_overview"] == {"401", "403"}
     assert listed["post_experiments"] == {"401", "403", "409"}
     assert [name for name, statuses in listed.items() if "429" in statuses] == ["post_experiments_name_decisions"]

@@ -207,7 +207,10 @@ class Fold:
             },
             "expired_share": expired / decisions if decisions else 0.0,
             "price": asdict(price(experiment, self._met(experiment, counts))),
-            "warnings": advice.warnings(experiment, counts["feedback"] + expired, expired, counts["late"], waits),
+            "warnings": [
+                *advice.defaults(experiment, self.outstanding, counts["feedback"] + expired, self.defaults),
+                *advice.warnings(experiment, counts["feedback"] + expired, expired, counts["late"], waits),
+            ],
             "notes": advice.notes(experiment),
         }
 
@@ -263,14 +266,13 @@ class Fold:
     def _action(self, experiment: Experiment, action: int) -> dict[str, Any]:
         count, total, squares = self.rewards[action]
         mean = total / count if count else None
-        interval = [experiment.low, experiment.high]
-        if mean is not None and count > 1:
-            variance = squares / count - mean * mean
-            width = ERRORS * math.sqrt(max(variance, 0.0) / (count - 1))
-            interval = [max(experiment.low, mean - width), min(experiment.high, mean + width)]
-            if variance <= ALIKE * mean * mean:  # all alike: so many others may exist, and none of them be seen
-                unseen = 1.0 - UNSEEN ** (1.0 / count)
-                interval = [mean + unseen * (end - mean) for end in (experiment.low, experiment.high)]
+        ends = (experiment.low, experiment.high)
+        interval = _interval(count, total, squares, *ends)
+        default, waiting = experiment.on_expiry, self.open[action]
+        if default is not None and waiting and mean is not None:  # all that is open may end by default
+            sums = (count + waiting, total + waiting * default, squares + waiting * default * default)
+            other = _interval(*sums, *ends)
+            interval = [min(interval[0], other[0]), max(interval[1], other[1])]
         return {
             "name": experiment.actions[action],
             "pulls": self.pulls[action] - self.before[action],
@@ -296,6 +298,19 @@ class Fold:
                     found[str(q)] = min(end, self.longest)
                     break
         return {"histogram": ends, "quantiles": found, "longest": self.longest if total else None}
+
+
+def _interval(count: float, total: float, squares: float, low: float, high: float) -> list[float]:
+    """The 95% interval of a mean, within the range of rewards; all of that where there are not two."""
+    if count < 2:
+        return [low, high]
+    mean = total / count
+    variance = squares / count - mean * mean
+    if variance <= ALIKE * mean * mean:  # all alike: so many others may exist, and none of them be seen
+        unseen = 1.0 - UNSEEN ** (1.0 / count)
+        return [mean + unseen * (end - mean) for end in (low, high)]
+    width = ERRORS * math.sqrt(variance / (count - 1))
+    return [max(low, mean - width), min(high, mean + width)]
 
 
 def empty(experiment: Experiment) -> Fold:

@@ -464,12 +464,13 @@ class Service:
             pass
 
     def _catch_up(self) -> None:
-        self.metrics.share()
-        self.guard.refresh()
-        self.ledger.refresh()
-        self.ledger.store.tend()
-        if self.ledger.store.exclusive:
-            self.ledger.folder.catch_up()
+        steps = [self.metrics.share, self.guard.refresh, self.ledger.refresh, self.ledger.store.tend]
+        for step in [*steps, *([self.ledger.folder.catch_up] if self.ledger.store.exclusive else [])]:
+            try:
+                step()
+            except Exception as error:  # the others have nothing to do with it
+                plain = isinstance(error, StorageError)
+                log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
 
     def application(self) -> Router:
         """The ASGI application; the routes that are used most come first.

@@ -71,6 +71,7 @@ class Guard:
         if self.needed:
             with self._store.read() as session:
                 tokens = [token for token in session.tokens() if token.revoked_at is None]
+                tokens = [each for each in tokens if isinstance(each.digest, bytes) and isinstance(each.scopes, str)]
             self._known = [(token.digest, frozenset(token.scopes.split())) for token in tokens]
 
     @property

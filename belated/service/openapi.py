@@ -73,13 +73,15 @@ SCHEMAS: dict[str, Any] = {
     "Statistics": _object(
         {name: INTEGER for name in (*COUNTS, "duplicates", "unknown")}
         | {"pulls": _list(INTEGER), "actions": _list(ANYTHING), "delays": ANYTHING, "series": ANYTHING}
-        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER},
+        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER, "lag_seconds": NUMBER},
         *COUNTS,
         *("duplicates", "pulls"),
     ),
     "Overview": _object(
         {
             "at": NUMBER,
+            "lag_seconds": NUMBER,
+            "warnings": _list(TEXT),
             "experiments": _list(_ref("Experiment")),
             "unopened": _list(_object({"name": TEXT, "reason": TEXT}, "name", "reason")),
         },
@@ -93,12 +95,12 @@ ERRORS = {
     401: "no token, or one that is not known",
     403: "the token lacks the scope",
     404: "no such experiment or ticket",
-    409: "it contradicts what is on record: another value, cancelled, archived, read-only, or the name is taken",
+    409: "it contradicts what is on record: another value, cancelled, archived, read-only, damaged, or a name is taken",
     413: "the body is larger than a million bytes",
     422: "a value or a field is wrong, or the learner cannot do it",
     429: "too many open decisions for the experiment's limit",
     500: "a defect of the service; nothing was changed",
-    503: "too much is waiting, or the database is not there; try again after Retry-After seconds",
+    503: "too much is waiting, this waited too long, or the database does not answer; again after Retry-After seconds",
 }
 
 
@@ -222,8 +224,9 @@ ENTRIES = (
     Entry(
         "get",
         "/metrics",
-        "Numbers for Prometheus: requests, batches, what waits, and of each experiment decisions, feedback, expired, "
-        "late, outstanding and the peak.",
+        "Numbers for Prometheus. Requests, batches, outcomes and what waits are those of this machine, and sum over "
+        "machines; belated_experiment_decisions_total and the like come from the database and are the same on all. "
+        "belated_database_up is 0 where the database does not answer.",
         "read",
         None,
         (Answer(200, "the numbers", TEXT, "text/plain"),),
@@ -231,10 +234,18 @@ ENTRIES = (
     Entry(
         "get",
         "/health",
-        "Whether the service works.",
+        "Whether the process is alive, whatever the database does.",
         None,
         None,
-        (Answer(200, "it does", _ref("Health")), Answer(503, "its writer has stopped", _ref("Health"))),
+        (Answer(200, "it is", _ref("Health")), Answer(503, "its writer has stopped", _ref("Health"))),
+    ),
+    Entry(
+        "get",
+        "/ready",
+        "Whether it can do its work: the database answers and takes writes.",
+        None,
+        None,
+        (Answer(200, "it can", _ref("Health")), Answer(503, "it cannot; `status` says why", _ref("Health"))),
     ),
 )
 

@@ -185,7 +185,7 @@ function actionRow(action, decisions, low, high, best, symbols) {
     {},
     el("th", { scope: "row" }, name, leads),
     cell("Decisions", { class: "pulls", title: exact(action.pulls) }, bar(decisions ? action.pulls / decisions : 0), el("span", { text: `${count(action.pulls)} · ${share(action.pulls, decisions)}` })),
-    cell("Mean reward", { class: "estimate", title: `${exact(action.rewards)} rewards` }, symbols ? null : interval(action.mean, action.interval, low, high), el("span", { text })),
+    cell("Mean reward", { class: "estimate", title: `${exact(action.rewards)} rewards${action.defaults ? `, ${exact(action.defaults)} of them by default at expiry` : ""}; 95% interval` }, symbols ? null : interval(action.mean, action.interval, low, high), el("span", { text })),
     cell("Open", { class: "right", title: `at most ${exact(action.peak)}`, text: count(action.open) }),
     cell("Typical delay", { class: "right", text: duration(action.typical_delay) }),
   );
