@@ -126,19 +126,21 @@ class Folder:
 
     def _take_over(self, rows: dict[int, tuple[int, str]]) -> dict[int, int]:
         """What others saved; the formats of what cannot be read."""
-        found = {number: Fold.from_json(text) for number, (_, text) in rows.items()}
-        for number, fold in found.items():
-            if isinstance(fold, Fold):
-                self._folds[number] = fold
-                self._at[number] = rows[number][0]
-                self.lost.pop(number, None)
-                self._skipped.pop(number, None)
-        unlike = {number: fold for number, fold in found.items() if isinstance(fold, int)}
-        return unlike | {
-            number: FORMAT
-            for number, fold in found.items()
-            if isinstance(fold, Fold) and fold.defaults is None and self._upto is None
-        }
+        unlike: dict[int, int] = {}
+        for number, (upto, text) in rows.items():
+            fold = Fold.from_json(text)
+            if not isinstance(fold, Fold):
+                unlike[number] = fold
+                continue
+            if fold.defaults is None:  # of an earlier version
+                unlike[number] = FORMAT
+                if self._upto is not None:
+                    continue  # what is known here is better
+            self._folds[number] = fold
+            self._at[number] = upto
+            self.lost.pop(number, None)
+            self._skipped.pop(number, None)
+        return unlike
 
     def _fold_again(self, session: Reader, formats: dict[int, int], upto: int) -> None:
         """Fold all events of experiments whose saved statistics are of another version."""

@@ -75,7 +75,9 @@ class Ledger:
                 return
             rows = session.experiments()
         for row in rows:
-            if self._rows.get(row.id) != row:
+            known = self._named.get(row.name)
+            current = known is None or known.trouble is not None or known.row() == row
+            if self._rows.get(row.id) != row or not current:
                 self._open(row)
                 self._rows[row.id] = row
         self._generation = generation
@@ -106,10 +108,12 @@ class Ledger:
         return dict(self._broken)
 
     def failing(self) -> dict[str, str]:
-        """Those that can be opened and fail, or whose decisions do not expire as they should, and why."""
-        reasons = self.faults.reasons()
-        found = {each.name: reasons.get(each.id) or reasons.get(("expiry", each.id)) for each in self.experiments()}
-        return {name: why for name, why in found.items() if why is not None}
+        """Those that can be opened and fail, whose decisions do not expire or whose events are not deleted, and why."""
+        reasons, found = self.faults.reasons(), {}
+        for each in self.experiments():
+            keys = (each.id, ("expiry", each.id), ("retention", each.id))
+            found |= {each.name: reasons[key] for key in keys[::-1] if key in reasons}
+        return found
 
     def has(self, name: str) -> bool:
         """Whether the name is taken."""
@@ -205,7 +209,8 @@ class Ledger:
             return _failure(error)
         if isinstance(item, Sweep | Upkeep):
             named = {experiment.id: experiment.name for experiment in self.experiments()}
-            return self.faults.failed(("expiry", item.only), named.get(item.only or 0, "upkeep"), error)
+            kind = "expiry" if isinstance(item, Sweep) else "retention"
+            return self.faults.failed((kind, item.only), named.get(item.only or 0, "upkeep"), error)
         experiment = self._as_it_is(item.experiment)
         return self.faults.failed(experiment.id, experiment.name, error)
 
