@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -201,7 +202,7 @@ def test_a_stopped_workers_share_is_taken_over(database: str) -> None:  # noqa: 
         assert httpx.post(f"{server.url}/v1/experiments", json=ADS, timeout=30).status_code == 201
         first, _ = children(server.pid)
         signal_at = time.monotonic()
-        subprocess.run(["kill", "-STOP", str(first)], check=True)
+        os.kill(first, signal.SIGSTOP)
 
         def decide() -> bool:
             try:
@@ -227,12 +228,12 @@ def test_a_paused_database_leaves_no_orphans(cluster: Cluster) -> None:  # noqa:
     """PostgreSQL stops for a while under load; clients give up after a second, and nothing is decided for them."""
     server = Server(cluster.new())
     server.start()
-    pids = [int(pid) for pid in subprocess.run(["pgrep", "-f", "^postgres.*belated|" + str(cluster.folder)],
-                                               capture_output=True, text=True).stdout.split()]  # fmt: skip
-    got = 0
+    got, pids = 0, []
     try:
         assert httpx.post(f"{server.url}/v1/experiments", json=ADS, timeout=30).status_code == 201
-        subprocess.run(["kill", "-STOP", *map(str, pids)], check=False)
+        pids = cluster.pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
 
         async def crowd() -> list[Any]:
             async with httpx.AsyncClient(timeout=1.0, limits=httpx.Limits(max_connections=400)) as http:
@@ -243,7 +244,8 @@ def test_a_paused_database_leaves_no_orphans(cluster: Cluster) -> None:  # noqa:
         got = sum(getattr(answer, "status_code", 0) == 201 for answer in answers)
         time.sleep(0.5)
     finally:
-        subprocess.run(["kill", "-CONT", *map(str, pids)], check=False)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
     assert httpx.post(f"{server.url}/v1/experiments/ads/decisions", json={}, timeout=30).status_code == 201
     told = httpx.get(f"{server.url}/v1/experiments/ads/statistics", timeout=30).json()
     server.stop()

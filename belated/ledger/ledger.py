@@ -85,8 +85,8 @@ class Ledger:
     def _open(self, row: ExperimentRow) -> None:
         """Know an experiment as it is stored, or why it cannot be used: that is found out once."""
         try:
-            opened = upkeep.opened(self.store, row)
-        except (StorageError, Raced):
+            opened = self._up_to_date(row)
+        except StorageError:
             raise
         except Exception as error:
             said = str(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
@@ -99,6 +99,14 @@ class Ledger:
         self.faults.worked(opened.id)
         self._remember(opened)
 
+    def _up_to_date(self, row: ExperimentRow, tries: int = TRIES) -> Experiment:
+        try:
+            return upkeep.opened(self.store, row)
+        except Raced:  # another process brings it up to date too
+            if tries == 1:
+                raise
+            return self._up_to_date(row, tries - 1)
+
     def experiments(self) -> list[Experiment]:
         """All that can be used, oldest first."""
         return sorted(self._named.values(), key=lambda experiment: experiment.id)
@@ -109,11 +117,10 @@ class Ledger:
 
     def failing(self) -> dict[str, str]:
         """Those that can be opened and fail, whose decisions do not expire or whose events are not deleted, and why."""
-        reasons, found = self.faults.reasons(), {}
-        for each in self.experiments():
-            keys = (each.id, ("expiry", each.id), ("retention", each.id))
-            found |= {each.name: reasons[key] for key in keys[::-1] if key in reasons}
-        return found
+        reasons = self.faults.reasons()
+        known = [(each.name, [each.id, ("expiry", each.id), ("retention", each.id)]) for each in self.experiments()]
+        found = {name: next((reasons[key] for key in keys if key in reasons), None) for name, keys in known}
+        return {name: why for name, why in found.items() if why is not None}
 
     def has(self, name: str) -> bool:
         """Whether the name is taken."""

@@ -555,7 +555,8 @@ class Postgres:
 
     def _check_base(self, session: Session) -> int:
         """What is added to transaction numbers: in a restored copy they start anew, and events must not."""
-        base = int(session.meta("base") or 0)
+        noted = session.meta("base") or "0"
+        base = int(noted) if noted.lstrip("-").isdigit() else 0  # a damaged one is found again below
         here = int(session.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()[0][0])
         before = session.last_event() >> PLACES
         before = max(before, *(upto >> PLACES for upto, _ in session.folds().values()), 0)
