@@ -486,3 +486,15 @@ def test_reading_a_broken_file_is_one_error(tmp_path: Path) -> None:
             session.run("PRAGMA query_only = ON")
         with pytest.raises(StorageError), store.read() as session:
             session.run("SELECT * FROM nothing_of_the_kind")  # type: ignore[attr-defined]
+
+
+def test_a_damaged_token_is_no_token(tmp_path: Path) -> None:
+    from belated.service import auth
+
+    with closing(open_store(str(tmp_path / "a.db"), serve=True)) as store:
+        good, bad, worse = (auth.create(store, name, ["read"]) for name in ("good", "bad", "worse"))
+        store._writer.run("UPDATE tokens SET digest = 'x' WHERE name = 'bad'")  # type: ignore[attr-defined]
+        store._writer.run("UPDATE tokens SET scopes = x'00' WHERE name = 'worse'")  # type: ignore[attr-defined]
+        guard = auth.Guard(store, True)
+        scopes = [guard.scopes(f"Bearer {token}".encode()) for token in (good, bad, worse)]
+    assert scopes == [frozenset({"read"}), None, None]

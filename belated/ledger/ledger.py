@@ -200,9 +200,8 @@ class Ledger:
             return [] if first.only is not None else [[replace(first, only=number)] for number in one]
         parts: dict[int, list[Item]] = {}
         for item in items:
-            assert isinstance(item, Decide | Feedback | Cancel | Create | Archive | Replace | Grow | Probe)
-            number = 0 if isinstance(item, Probe) else self._as_it_is(item.experiment).id
-            parts.setdefault(number, []).append(item)
+            experiment = getattr(item, "experiment", None)
+            parts.setdefault(0 if experiment is None else self._as_it_is(experiment).id, []).append(item)
         if len(parts) > 1:
             return list(parts.values())
         return [[item] for item in items] if len(items) > 1 else []

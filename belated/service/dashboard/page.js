@@ -80,12 +80,13 @@ function show(answers) {
 }
 
 function fail(error) {
-  if (error instanceof Refused && [401, 403, 404].includes(error.status)) {
+  if (error instanceof Refused && [401, 403, 404, 409].includes(error.status)) {
     seen = Date.now();
     trouble = null;
     page.view?.close();
     page.view = null;
-    if (error.status === 404) missing(error.message);
+    if (error.status === 404) missing("Not here", error.message);
+    else if (error.status === 409) missing("This experiment cannot be shown", error.message);
     else askToken(error);
     return;
   }
@@ -93,8 +94,8 @@ function fail(error) {
   if (!(error instanceof Refused || error instanceof TypeError || error.name === "AbortError")) console.error(error);
 }
 
-function missing(message) {
-  main.replaceChildren(el("section", { class: "card welcome" }, el("h1", { text: "Not here" }), el("p", { text: message }), el("p", {}, el("a", { href: "#/", text: "All experiments" }))));
+function missing(title, message) {
+  main.replaceChildren(el("section", { class: "card welcome" }, el("h1", { text: title }), el("p", { text: message }), el("p", {}, el("a", { href: "#/", text: "All experiments" }))));
 }
 
 function askToken(error) {
