@@ -21,7 +21,7 @@ from belated.ledger.store import Event, ExperimentRow, Reader, Store, Writer
 #: Events that are read at a time.
 CHUNK = 2000
 #: Seconds by which statistics may lag without a word.
-LAG = 5.0
+LAG = 2.0
 
 
 class Folder:

@@ -380,7 +380,10 @@ class Service:
 
     async def ready(self, request: Request) -> Reply:
         why = await self._readiness.trouble() if self.batcher.alive else "the writer has stopped"
-        return Reply(200 if why is None else 503, api.encode({"status": why or "ok", "version": __version__}))
+        if why is None:
+            return Reply(200, api.encode({"status": "ok", "version": __version__}))
+        error = {"kind": "storage", "message": why}
+        return Reply(503, api.encode({"status": why, "version": __version__, "error": error}))
 
     async def prometheus(self, request: Request) -> Reply:
         try:
