@@ -77,6 +77,8 @@ class Fold:
     def add(self, event: Event) -> None:
         """The next event."""
         kind, action = event.kind, event.action or 0
+        if kind == "change":
+            return
         if kind in ("replace", "grow"):
             if event.instance == 0:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
@@ -306,8 +308,9 @@ class Folder:
                 for row in session.experiments():
                     self._folds.setdefault(row.id, _empty(Experiment.from_row(row)))
         for number, event in events:
-            self._folds[event.experiment].add(event)
-            self._changed.add(event.experiment)
+            if event.experiment in self._folds:  # others were deleted
+                self._folds[event.experiment].add(event)
+                self._changed.add(event.experiment)
             self._upto = number
         self.unsaved += len(events)
         return len(events) == CHUNK
@@ -336,6 +339,15 @@ class Folder:
                 self.lost.pop(number, None)
             self._folds[number] = folds[number]
             self._changed.add(number)
+
+    def forget(self, experiments: set[int]) -> None:
+        """These are gone."""
+        with self._lock:
+            for number in experiments:
+                self._folds.pop(number, None)
+                self.lost.pop(number, None)
+            self._changed -= experiments
+            self._saving -= experiments
 
     def to_save(self) -> list[tuple[int, int, str]]:
         """Rows that say what is known here; call `saved` once they are committed."""

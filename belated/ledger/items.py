@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.player import Player
+from belated.ledger.store import Note
 from belated.protocols import Floats
+
+
+class By(NamedTuple):
+    """Who asks, for the log: the name of a token, and an address."""
+
+    who: str = "anybody"
+    address: str = ""
+
+
+ANYBODY = By()
 
 
 @dataclass(slots=True, eq=False)
@@ -19,13 +30,40 @@ class Create:
 
     experiment: Experiment
     player: Player
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
 class Archive:
-    """No more decisions; open ones may still end. Answer: the experiment."""
+    """No more decisions; open ones may still end. Or, to `undo` it, decisions again. Answer: the experiment."""
 
     experiment: Experiment
+    by: By = ANYBODY
+    undo: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """Other rules for an experiment, see `Experiment.changed_to`. Answer: the experiment."""
+
+    experiment: Experiment
+    rules: dict[str, Any]
+    by: By = ANYBODY
+
+
+@dataclass(slots=True, eq=False)
+class Delete:
+    """The experiment is gone, and its name free; its data goes with `Erase`. Answer: the experiment as it was."""
+
+    experiment: Experiment
+    by: By = ANYBODY
+
+
+@dataclass(slots=True, eq=False)
+class Erase:
+    """Some of the data of deleted experiments goes. Answer: whether more is left."""
+
+    limit: int = 5000
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +73,7 @@ class Replace:
     experiment: Experiment
     action: str
     new: str
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +83,7 @@ class Grow:
     experiment: Experiment
     new: str
     player: Player
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +93,10 @@ class Decide:
     `allowed` names the actions that may be chosen. They are looked up when the decision is made: another process may
     have replaced some since. A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is
     refused.
+
+    It may be a slice of a larger request: `before` decisions of it were made already, `after` will be asked for later.
+    The experiment's limit is looked at once, for all of them. With a key the answer is on record as far as it goes, and
+    who asks again goes on from there.
     """
 
     experiment: Experiment
@@ -60,6 +104,8 @@ class Decide:
     allowed: Sequence[str] | None = None
     key: str | None = None
     digest: bytes = b""
+    before: int = 0
+    after: int = 0
 
 
 @dataclass(slots=True)
@@ -107,7 +153,17 @@ class Upkeep:
     limit: int = 5000
 
 
-Item = Create | Archive | Replace | Grow | Decide | Feedback | Cancel | Sweep | Upkeep
+@dataclass(slots=True, eq=False)
+class Record:
+    """When tokens were last used (digests and times), and lines of the log. Answer: None."""
+
+    uses: dict[bytes, float]
+    notes: Sequence[Note] = ()
+
+
+#: What changes an experiment, and so is done while nobody else writes.
+Administration = Create | Archive | Change | Delete | Replace | Grow
+Item = Administration | Erase | Decide | Feedback | Cancel | Sweep | Upkeep | Record
 Outcome = str | Refused
 
 

@@ -10,25 +10,30 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
-from belated.ledger import upkeep
+from belated.ledger import access, changes, erase, upkeep
+from belated.ledger.asked import Asked, other_body, same_answer
 from belated.ledger.errors import Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.fold import Folder
 from belated.ledger.items import (
+    Administration,
     Archive,
     Cancel,
+    Change,
     Create,
     Decide,
-    Decided,
+    Delete,
+    Erase,
     Feedback,
     Grow,
     Item,
     Outcome,
+    Record,
     Replace,
     Sweep,
     Upkeep,
@@ -59,7 +64,10 @@ class Ledger:
         self._named: dict[str, Experiment] = {}
         self._broken: dict[str, str] = {}
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
+        self._gone: set[int] = set()
         self._generation: int | None = None
+        #: Whether data of deleted experiments is left.
+        self.erasing = False
         self.refresh()
 
     # --- what anybody may call ---
@@ -71,6 +79,8 @@ class Ledger:
             if generation == self._generation:
                 return
             rows = session.experiments()
+            self.erasing = bool(erase.deleted(session))
+        self._forget({each.id for each in self._named.values()} - {row.id for row in rows})
         for row in rows:
             known = self._named.get(row.name)
             if known is not None and known.trouble is None and known.row() == row:
@@ -82,6 +92,14 @@ class Ledger:
                 self._broken[row.name] = f"{row.name} cannot be opened: {error}"
                 log.error(self._broken[row.name])
         self._generation = generation
+
+    def _forget(self, numbers: set[int]) -> None:
+        """These experiments are gone."""
+        if numbers:
+            self._gone |= numbers
+            self._named = {name: each for name, each in self._named.items() if each.id not in numbers}
+            self._running = {number: each for number, each in self._running.items() if number not in numbers}
+            self.folder.forget(numbers)
 
     def experiments(self) -> list[Experiment]:
         """All that can be used, oldest first."""
@@ -173,19 +191,29 @@ class Ledger:
         return [self._serve([item])[0] for item in items]
 
     def _together(self, items: Sequence[Item]) -> list[Any]:
+        gone = {at for at, item in enumerate(items) if _about(item) in self._gone}
+        if gone:
+            left = [item for at, item in enumerate(items) if at not in gone]
+            rest = iter(self._together(left) if left else ())
+            return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
         for item in items:
             if isinstance(item, Decide | Feedback | Cancel | Replace):
                 self._run(self._as_it_is(item.experiment))  # which may compile: not while rows are locked
-        with self.store.write(alone=isinstance(items[0], Create | Archive | Replace | Grow)) as session:
+        with self.store.write(alone=isinstance(items[0], Administration | Erase)) as session:
             if session.generation() != self._generation:
                 raise Raced("another process changed an experiment")
             now = session.now()
             works: dict[int, Work] = {}
             for at, item in enumerate(items):
-                if isinstance(item, Create | Archive | Replace | Grow):
+                if isinstance(item, Administration):
                     answers[at] = self._administer(item, session, now)
+                elif isinstance(item, Record):
+                    access.used(session, item.uses)
+                    access.note(session, item.notes)
+                elif isinstance(item, Erase):
+                    answers[at] = erase.step(session, item.limit)
                 elif isinstance(item, Upkeep):
                     answers[at] = upkeep.tick(self.folder, self.experiments(), session, now, item.limit)
                 elif isinstance(item, Sweep):
@@ -206,6 +234,8 @@ class Ledger:
                 self._running[made.id] = Running(made, item.player)
         for changed in self._changed.values():
             self._remember(changed)
+        self._forget({item.experiment.id for item in items if isinstance(item, Delete)})
+        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or isinstance(items[0], Delete)
         if any(isinstance(item, Upkeep) for item in items):
             self.folder.saved()
         return answers
@@ -247,14 +277,23 @@ class Ledger:
 
     # --- experiments ---
 
-    def _administer(self, item: Create | Archive | Replace | Grow, session: Writer, now: float) -> Experiment | Refused:
+    def _administer(self, item: Administration, session: Writer, now: float) -> Experiment | Refused:
         try:
             if isinstance(item, Create):
-                return self._create(item, session, now)
+                made = self._create(item, session, now)
+                changes.note(session, now, item, "created", repr(made.forecaster))
+                return made
             experiment = self._as_it_is(item.experiment)
+            if isinstance(item, Delete):
+                erase.begin(session, experiment.id)
+                changes.note(session, now, item, "deleted", "with all data")
+                return experiment
             _check_writable(experiment)
             if isinstance(item, Archive):
-                changed = replace(experiment, archived_at=experiment.archived_at or now)
+                archived_at = None if item.undo else experiment.archived_at or now
+                changed = replace(experiment, archived_at=archived_at)
+            elif isinstance(item, Change):
+                changed = changes.change(item, experiment, session, now)
             elif isinstance(item, Grow):
                 changed = self._grow(item, experiment, session, now)
             else:
@@ -265,7 +304,10 @@ class Ledger:
             return Refused("unsupported", str(error))
         except InvalidArgument as error:
             return Refused("invalid", str(error))
+        if changed.row() == experiment.row():
+            return experiment
         session.change_experiment(changed.row())
+        changes.note(session, now, item, *changes.told(item, experiment, changed))
         self._changed[changed.name] = changed
         return changed
 
@@ -301,9 +343,10 @@ class Ledger:
     def _sweep(self, item: Sweep, session: Writer, now: float, works: dict[int, Work]) -> bool:
         more = False
         for experiment in self.experiments():
-            if experiment.expiry is None or experiment.trouble is not None:
+            if (experiment.expiry is None and not experiment.changes) or experiment.trouble is not None:
                 continue
-            rows = session.due(experiment.id, now, item.limit)
+            limit = min(item.limit, experiment.slice)
+            rows = session.due(experiment.id, now, limit)
             if not rows:
                 continue
             work = self._work(experiment, session, now, works)
@@ -311,7 +354,7 @@ class Ledger:
             default = experiment.on_expiry
             for row in rows:
                 work.end(row, "drop" if default is None else "default", default)
-            more = more or len(rows) == item.limit
+            more = more or len(rows) == limit
         return more
 
     def _closings(
@@ -404,7 +447,7 @@ class Ledger:
     def _decisions(
         self, items: Sequence[Item], answers: list[Any], session: Writer, now: float, works: dict[int, Work]
     ) -> None:
-        chosen: dict[int, list[int]] = {}
+        chosen: dict[int, list[Asked]] = {}
         first: dict[tuple[int, str], int] = {}
         again: list[tuple[int, int]] = []
         known = self._known_keys(items, session)
@@ -413,75 +456,79 @@ class Ledger:
                 continue
             experiment = self._as_it_is(item.experiment)
             pair = (experiment.id, item.key) if item.key is not None else None
-            if pair is not None and pair in known:
-                answers[at] = _answer_again(item, known[pair].digest, known[pair].answer)
+            before = known.get(pair) if pair is not None else None
+            if before is not None and before.digest != item.digest:
+                answers[at] = other_body(item)
+                continue
+            asked = Asked(at, item, before)
+            if asked.done:
+                answers[at] = asked.answer([])
             elif pair is not None and pair in first:
                 again.append((at, first[pair]))
-            elif (refusal := _cannot_decide(experiment)) is not None:
+            elif (refusal := _cannot_decide(experiment, item)) is not None:
                 answers[at] = refusal
             else:
                 if pair is not None:
                     first[pair] = at
-                chosen.setdefault(experiment.id, []).append(at)
+                chosen.setdefault(experiment.id, []).append(asked)
         keys: list[Key] = []
-        for number, places in chosen.items():
-            item = items[places[0]]
-            assert isinstance(item, Decide)
-            work = self._work(self._as_it_is(item.experiment), session, now, works)
+        for number, some in chosen.items():
+            work = self._work(self._as_it_is(some[0].item.experiment), session, now, works)
             assert number == work.experiment.id
-            self._decide_all(work, [(at, items[at]) for at in places], answers, keys)
+            self._decide_all(work, some, answers, keys)
         if keys:
             session.add_keys(keys)
-        for at, before in again:
-            item, one = items[at], items[before]
-            assert isinstance(item, Decide) and isinstance(one, Decide)
-            answers[at] = answers[before] if item.digest == one.digest else _other_body(item)
+        for at, one in again:
+            answers[at] = same_answer(items[at], items[one], answers[one])
 
     def _known_keys(self, items: Sequence[Item], session: Writer) -> dict[tuple[int, str], Key]:
         wanted = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
         return session.find_keys(wanted) if wanted else {}
 
-    def _decide_all(self, work: Work, asked: list[tuple[int, Any]], answers: list[Any], keys: list[Key]) -> None:
+    def _decide_all(self, work: Work, asked: list[Asked], answers: list[Any], keys: list[Key]) -> None:
         """All decisions that a batch asks of one experiment."""
-        granted: list[tuple[int, Decide, tuple[int, ...] | None]] = []
+        granted: list[tuple[Asked, tuple[int, ...] | None]] = []
         total = 0
         limit = work.experiment.outstanding
-        for at, item in asked:
+        for one in asked:
             try:
-                allowed = work.experiment.numbers(item.allowed)
+                allowed = work.experiment.numbers(one.item.allowed)
             except InvalidArgument as error:
-                answers[at] = Refused("invalid", str(error))
+                answers[one.at] = Refused("invalid", str(error))
                 continue
-            if work.outstanding() + total + len(item.contexts) > limit:
-                answers[at] = Refused(
+            wanted = len(one.contexts) + one.item.after
+            if not one.item.before and work.outstanding() + total + wanted > limit:
+                answers[one.at] = Refused(
                     "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
                 )
                 continue
-            granted.append((at, item, allowed))
-            total += len(item.contexts)
+            granted.append((one, allowed))
+            total += len(one.contexts)
         if not total:
             return
-        work.expect([context for _, item, _ in granted for context in item.contexts])
+        work.expect([context for one, _ in granted for context in one.contexts])
         round_ = work.session.take_rounds(work.experiment.id, total)
         random = secrets.token_bytes(16 * total)
         used = 0
-        for at, item, allowed in granted:
+        for one, allowed in granted:
             made = []
-            for context in item.contexts:
+            for context in one.contexts:
                 ticket = random[16 * used : 16 * used + 16]
                 made.append(work.make(context, allowed, ticket, round_ + used))
                 used += 1
-            answers[at] = made
-            if item.key is not None:
-                keys.append(
-                    Key(
-                        work.experiment.id,
-                        item.key,
-                        item.digest,
-                        json.dumps([astuple(each) for each in made]),
-                        work.now,
-                    )
-                )
+            answers[one.at] = one.answer(made)
+            if one.item.key is not None:
+                one.keep(work, made, keys)
+
+
+def _about(item: Item) -> int | None:
+    """The number of the experiment that an item is about."""
+    return None if isinstance(item, Erase | Sweep | Upkeep | Record) else item.experiment.id
+
+
+def _is_gone(item: Item) -> Refused:
+    assert not isinstance(item, Erase | Sweep | Upkeep | Record)
+    return Refused("unknown_experiment", f"{item.experiment.name} was deleted")
 
 
 def _tickets(item: Item) -> Sequence[bytes | None]:
@@ -507,22 +554,12 @@ def _check_writable(experiment: Experiment) -> None:
         raise Refused("read_only", experiment.trouble)
 
 
-def _cannot_decide(experiment: Experiment) -> Refused | None:
+def _cannot_decide(experiment: Experiment, item: Decide) -> Refused | None:
     if experiment.trouble is not None:
         return Refused("read_only", experiment.trouble)
-    if experiment.archived_at is not None:
+    if experiment.archived_at is not None and not item.before:  # a request that has begun is served to its end
         return Refused("archived", f"{experiment.name} is archived: it makes no more decisions")
     return None
-
-
-def _answer_again(item: Decide, digest: bytes, answer: str) -> Any:
-    if digest != item.digest:
-        return _other_body(item)
-    return [Decided(*made) for made in json.loads(answer)]
-
-
-def _other_body(item: Decide) -> Refused:
-    return Refused("key_reused", f"the key {item.key!r} was used before with another body")
 
 
 def _failure(error: Exception) -> Refused:

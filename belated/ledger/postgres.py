@@ -72,6 +72,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 #: Columns by name, as PostgreSQL types.
 TYPES = {
@@ -155,6 +156,12 @@ class Session:
 
     def now(self) -> float:
         return self.clock if self.clock is not None else float(self.run(f"SELECT {CLOCK}").fetchall()[0][0])
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql.replace("?", "%s"), values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql.replace("?", "%s"), values)
 
     def generation(self) -> int:
         return self.changes if self.clock is not None else int(self.meta("changes") or 0)
@@ -246,8 +253,7 @@ class Session:
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def tokens(self) -> list[Token]:
-        rows = self.run("SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at")
-        return [Token._make(row) for row in rows]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -281,6 +287,12 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = %s, version = %s, layout = %s, archived_at = %s WHERE id = %s"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+        self._changed()
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = %s", (experiment,))
+        for numbers in ("rounds", "instances"):
+            self.connection.execute(f"DROP SEQUENCE {numbers}_{int(experiment)}")
         self._changed()
 
     def _take(self, sequence: str, count: int) -> int:
@@ -381,6 +393,11 @@ class Session:
         sql = f"INSERT INTO keys ({', '.join(names)}) SELECT * FROM {_unnest(names)}"
         self.run(sql, _columns(names, sorted(rows)))
 
+    def extend_key(self, row: Key, before: str) -> None:
+        sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s AND answer = %s RETURNING 1"
+        if not self.run(sql, (row.answer, row.experiment, row.key, before)).fetchall():
+            raise Raced(f"another process went on with the key {row.key!r}")
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < %s ORDER BY at LIMIT %s"
         return self.run(f"DELETE FROM keys WHERE (experiment, key) IN ({sql})", (before, limit)).rowcount
@@ -394,8 +411,7 @@ class Session:
         )
 
     def add_token(self, token: Token) -> None:
-        sql = "INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (%s, %s, %s, %s, %s)"
-        self.run(sql, token)
+        self.run(f"INSERT INTO tokens ({TOKEN}) VALUES ({', '.join(['%s'] * len(token))})", token)
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = %s WHERE name = %s AND revoked_at IS NULL RETURNING 1"

@@ -47,6 +47,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 
 def _marks(count: int) -> str:
@@ -95,6 +96,12 @@ class Session:
 
     def now(self) -> float:
         return float(self.run(NOW).fetchone()[0])
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql, values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql, values)
 
     def generation(self) -> int:
         return 0
@@ -165,8 +172,7 @@ class Session:
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def tokens(self) -> list[Token]:
-        sql = "SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at"
-        return [Token._make(row) for row in self.run(sql)]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -188,6 +194,9 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = ?, version = ?, layout = ?, archived_at = ? WHERE id = ?"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = ?", (experiment,))
 
     def take_rounds(self, experiment: int, count: int) -> int:
         sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
@@ -251,6 +260,9 @@ class Session:
     def add_keys(self, rows: Iterable[Key]) -> None:
         self._insert("INSERT INTO keys (experiment, key, digest, answer, at)", rows)
 
+    def extend_key(self, row: Key, before: str) -> None:
+        self.run("UPDATE keys SET answer = ? WHERE experiment = ? AND key = ?", (row.answer, row.experiment, row.key))
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < ? ORDER BY at LIMIT ?"
         old = self.run(sql, (before, limit)).fetchall()
@@ -261,7 +273,7 @@ class Session:
         self.many("INSERT OR REPLACE INTO folds (experiment, upto, counters) VALUES (?, ?, ?)", rows)
 
     def add_token(self, token: Token) -> None:
-        self.run("INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?)", token)
+        self._insert(f"INSERT INTO tokens ({TOKEN})", [token])
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
