@@ -16,7 +16,6 @@ from typing import Any
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.ledger import access, changes, erase, upkeep
-from belated.ledger.asked import Asked, other_body, same_answer
 from belated.ledger.errors import Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.fold import Folder
@@ -40,6 +39,7 @@ from belated.ledger.items import (
     read_value,
     write_value,
 )
+from belated.ledger.parts import Part, other_body, same_answer
 from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.store import DecisionRow, Key, Store, Writer
 from belated.ledger.work import Running, Work
@@ -447,7 +447,7 @@ class Ledger:
     def _decisions(
         self, items: Sequence[Item], answers: list[Any], session: Writer, now: float, works: dict[int, Work]
     ) -> None:
-        chosen: dict[int, list[Asked]] = {}
+        chosen: dict[int, list[Part]] = {}
         first: dict[tuple[int, str], int] = {}
         again: list[tuple[int, int]] = []
         known = self._known_keys(items, session)
@@ -460,9 +460,9 @@ class Ledger:
             if before is not None and before.digest != item.digest:
                 answers[at] = other_body(item)
                 continue
-            asked = Asked(at, item, before)
-            if asked.done:
-                answers[at] = asked.answer([])
+            part = Part(at, item, before)
+            if part.done:
+                answers[at] = part.answer([])
             elif pair is not None and pair in first:
                 again.append((at, first[pair]))
             elif (refusal := _cannot_decide(experiment, item)) is not None:
@@ -470,7 +470,7 @@ class Ledger:
             else:
                 if pair is not None:
                     first[pair] = at
-                chosen.setdefault(experiment.id, []).append(asked)
+                chosen.setdefault(experiment.id, []).append(part)
         keys: list[Key] = []
         for number, some in chosen.items():
             work = self._work(self._as_it_is(some[0].item.experiment), session, now, works)
@@ -485,9 +485,9 @@ class Ledger:
         wanted = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
         return session.find_keys(wanted) if wanted else {}
 
-    def _decide_all(self, work: Work, asked: list[Asked], answers: list[Any], keys: list[Key]) -> None:
+    def _decide_all(self, work: Work, asked: list[Part], answers: list[Any], keys: list[Key]) -> None:
         """All decisions that a batch asks of one experiment."""
-        granted: list[tuple[Asked, tuple[int, ...] | None]] = []
+        granted: list[tuple[Part, tuple[int, ...] | None]] = []
         total = 0
         limit = work.experiment.outstanding
         for one in asked:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from belated.errors import InvalidArgument, InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import Raced, StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -485,8 +485,11 @@ class Postgres:
     def __init__(self, url: str, *, serve: bool = False) -> None:
         try:
             known = conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise InvalidArgument(f"this is not the address of a database: {str(error).strip()}") from None
+        except psycopg.ProgrammingError:  # whose message may quote a part of the password
+            raise InvalidArgument(
+                "this is not the address of a database: it is written postgresql://USER:PASSWORD@HOST:PORT/NAME, where "
+                "other characters than letters and digits are written %XX"
+            ) from None
         #: The address as it may be shown.
         self.name = make_conninfo("", **{key: known[key] for key in ("host", "port", "dbname") if key in known})
         self._url = url
@@ -637,8 +640,7 @@ class Postgres:
 
     def backup(self, file: str) -> None:
         """A copy of one moment by `pg_dump`, for `pg_restore`."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         known = conninfo_to_dict(self._url)
         password = known.pop("password", None)
         environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
@@ -646,8 +648,10 @@ class Postgres:
         try:
             subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         except FileNotFoundError:
+            os.unlink(file)
             raise InvalidState("pg_dump was not found; it comes with the package postgresql-client") from None
         except subprocess.CalledProcessError as error:
+            os.unlink(file)
             raise StorageError(f"{self.name}: {error.stderr.strip()}") from None
 
     def close(self) -> None:

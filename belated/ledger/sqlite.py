@@ -19,6 +19,7 @@ from typing import Any
 from belated.errors import InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -330,6 +331,8 @@ class SQLite:
         self._readers: list[Session] = []
         self._guard = threading.Lock()
         try:
+            if not Path(file).exists():
+                make_private(self.file)
             self._writer = Session(self.file)
             try:
                 self._prepare()
@@ -413,8 +416,7 @@ class SQLite:
 
     def backup(self, file: str) -> None:
         """A copy of one moment, while others go on writing."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         session = Session(self.file)
         try:
             session.run("VACUUM INTO ?", (file,))

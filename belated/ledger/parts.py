@@ -12,7 +12,7 @@ from belated.ledger.store import Key
 from belated.ledger.work import Work
 
 
-class Asked:
+class Part:
     """One item of a batch."""
 
     def __init__(self, at: int, item: Decide, known: Key | None) -> None:
