@@ -463,6 +463,20 @@ class Session:
         return len(old)
 
 
+def _address(url: str) -> dict[str, Any]:
+    """What an address says. Of one that is wrong nothing is shown: a part of its password might be taken for a port."""
+    try:
+        known = conninfo_to_dict(url)
+        if all(port.isdigit() for port in str(known.get("port") or 0).split(",")):
+            return known
+    except psycopg.ProgrammingError:
+        pass
+    raise InvalidArgument(
+        "this is not the address of a database: it is written postgresql://USER:PASSWORD@HOST:PORT/NAME, where other "
+        "characters than letters and digits are written %XX"
+    )
+
+
 def _state(row: Sequence[Any]) -> State:
     instance, seq, free, data, held, steps, pool = row
     return State(instance, seq, bool(free), data, held, steps, pool)
@@ -483,13 +497,7 @@ class Postgres:
     exclusive = False
 
     def __init__(self, url: str, *, serve: bool = False) -> None:
-        try:
-            known = conninfo_to_dict(url)
-        except psycopg.ProgrammingError:  # whose message may quote a part of the password
-            raise InvalidArgument(
-                "this is not the address of a database: it is written postgresql://USER:PASSWORD@HOST:PORT/NAME, where "
-                "other characters than letters and digits are written %XX"
-            ) from None
+        known = _address(url)
         #: The address as it may be shown.
         self.name = make_conninfo("", **{key: known[key] for key in ("host", "port", "dbname") if key in known})
         self._url = url
