@@ -25,6 +25,9 @@ HEAD = 64_000
 #: Connections at once, if the system allows that many open files, of which some are left for other things.
 CONNECTIONS = 2_000
 FILES = 100
+#: Connections beyond those that are told so, once they ask or after so many seconds; all others just end.
+SPARE = 200
+MOMENT = 1.0
 #: Seconds between lines in the log about connections that are turned away.
 SAID = 10.0
 
@@ -71,14 +74,17 @@ class Connection(HttpToolsProtocol):
         self._timer: TimerHandle | None = None
         self._head = 0
         self._in_head = True
+        self._over = 0  # how many more connections there are than may be
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        self._over = len(self.connections) - self.most
+        if self._over > 0:
             self._say()
-            self._end(FULL)
+        if self._over > SPARE:
+            transport.abort()
         else:
-            self._timer = self.loop.call_later(self.seconds, self._too_slow)
+            self._timer = self.loop.call_later(MOMENT if self._over > 0 else self.seconds, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
@@ -86,6 +92,9 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
+            return
+        if self._over > 0:
+            self._end(FULL)
             return
         if self._in_head:
             self._head += len(data)
@@ -114,7 +123,7 @@ class Connection(HttpToolsProtocol):
         if at_work:  # the request before this one is being answered
             self._timer = self.loop.call_later(self.seconds, self._too_slow)
         elif not self.transport.is_closing():
-            self._end(SLOW)
+            self._end(FULL if self._over > 0 else SLOW)
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -132,5 +141,6 @@ class Connection(HttpToolsProtocol):
         """That connections are turned away: at once, then at most every few seconds."""
         cls._refused += 1
         if time.monotonic() >= cls._said + SAID:
-            log.warning("%d connections are open, which is the most; %d were turned away", cls.most, cls._refused)
+            were = "1 was" if cls._refused == 1 else f"{cls._refused} were"
+            log.warning("%d connections are open, which is the most; %s turned away", cls.most, were)
             cls._said, cls._refused = time.monotonic(), 0
