@@ -242,7 +242,7 @@ class Experiment:
         """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
         spec = json.loads(row.spec)
         retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
-        changes = spec.pop("changes", 0)
+        changes = require.integer("changes", spec.pop("changes", 0), low=0)
         made = make(row.name, **spec, stored=True)
         stored = (row.version, row.layout)
         if stored == (made.learner.version, layout_text(made.learner)):
