@@ -46,8 +46,10 @@ def python():
 class Server:
     """A running server and a client for it."""
 
-    def __init__(self, file, *options, environment=None):
-        command = [*python(), "-m", "belated.cli", "serve", "--database", str(file), "--port", "0", *options]
+    def __init__(self, file, *options, environment=None, before=""):
+        """`before` is Python to be run before the command."""
+        program = ["-c", f"{before}\nfrom belated.cli import app\napp()"] if before else ["-m", "belated.cli"]
+        command = [*python(), *program, "serve", "--database", str(file), "--port", "0", *options]
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

@@ -11,6 +11,11 @@ ledger.py       a batch of requests becomes answers, in one transaction
 requests.py     what a batch asks of one experiment
 faults.py       which experiments fail, and rest for a while
 migrate.py      an earlier database is brought up to date
+parts.py        what of a request is on record under its key
+changes.py      other rules for an experiment
+erase.py        what belonged to a deleted one goes
+access.py       the log of who did what
+files.py        files that are nobody else's business
 fold.py         statistics of one experiment, folded from its events
 folder.py       those of all, in memory and saved
 price.py        the price of delay so far, from the theorems

@@ -76,6 +76,8 @@ class Fold:
     def add(self, event: Event) -> None:
         """The next event."""
         kind, action = event.kind, event.action or 0
+        if kind == "change":
+            return
         if kind in ("replace", "grow"):
             if event.instance == 0:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1

@@ -45,6 +45,15 @@ class Folder:
         #: Experiments whose statistics cannot be known: why.
         self.lost: dict[int, Refused] = {}
 
+    def forget(self, experiments: set[int]) -> None:
+        """These are gone."""
+        with self._lock:
+            for known in (self._folds, self._at, self._skipped, self.lost):
+                for number in experiments & known.keys():
+                    del known[number]
+            self._changed -= experiments
+            self._saving -= experiments
+
     def start_again(self) -> None:
         """An experiment that could not be opened now can: know everything anew."""
         with self._lock:

@@ -8,14 +8,25 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.player import Player
+from belated.ledger.store import Note
 from belated.protocols import Floats
 
 _CLAIM = threading.Lock()
+
+
+class By(NamedTuple):
+    """Who asks, for the log: the name of a token, and an address."""
+
+    who: str = "anybody"
+    address: str = ""
+
+
+ANYBODY = By()
 
 
 @dataclass(slots=True, eq=False)
@@ -46,13 +57,40 @@ class Create(Asked):
 
     experiment: Experiment
     player: Player
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
 class Archive(Asked):
-    """No more decisions; open ones may still end. Answer: the experiment."""
+    """No more decisions; open ones may still end. Or, to `undo` it, decisions again. Answer: the experiment."""
 
     experiment: Experiment
+    by: By = ANYBODY
+    undo: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Change(Asked):
+    """Other rules for an experiment, see `Experiment.changed_to`. Answer: the experiment."""
+
+    experiment: Experiment
+    rules: dict[str, Any]
+    by: By = ANYBODY
+
+
+@dataclass(slots=True, eq=False)
+class Delete(Asked):
+    """The experiment is gone, and its name free; its data goes with `Erase`. Answer: the experiment as it was."""
+
+    experiment: Experiment
+    by: By = ANYBODY
+
+
+@dataclass(slots=True, eq=False)
+class Erase:
+    """Some of the data of deleted experiments goes. Answer: whether more is left."""
+
+    limit: int = 5000
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +100,7 @@ class Replace(Asked):
     experiment: Experiment
     action: str
     new: str
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +110,7 @@ class Grow(Asked):
     experiment: Experiment
     new: str
     player: Player
+    by: By = ANYBODY
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +120,10 @@ class Decide(Asked):
     `allowed` names the actions that may be chosen. They are looked up when the decision is made: another process may
     have replaced some since. A `key` makes it safe to ask again: the same `digest` gets the same answer, another one is
     refused.
+
+    It may be a slice of a larger request: `before` decisions of it were made already, `after` will be asked for later.
+    The experiment's limit is looked at once, for all of them. With a key the answer is on record as far as it goes, and
+    who asks again goes on from there.
     """
 
     experiment: Experiment
@@ -87,6 +131,8 @@ class Decide(Asked):
     allowed: Sequence[str] | None = None
     key: str | None = None
     digest: bytes = b""
+    before: int = 0
+    after: int = 0
 
 
 @dataclass(slots=True)
@@ -156,7 +202,17 @@ class Probe(Asked):
     """Write something small. Answer: True, once it is on disk."""
 
 
-Item = Create | Archive | Replace | Grow | Decide | Feedback | Cancel | Sweep | Upkeep | Probe
+@dataclass(slots=True, eq=False)
+class Record:
+    """When tokens were last used (digests and times), and lines of the log. Answer: None."""
+
+    uses: dict[bytes, float]
+    notes: Sequence[Note] = ()
+
+
+#: What changes an experiment, and so is done while nobody else writes.
+Administration = Create | Archive | Change | Delete | Replace | Grow
+Item = Administration | Erase | Decide | Feedback | Cancel | Sweep | Upkeep | Record | Probe
 Outcome = str | Refused
 
 

@@ -15,20 +15,25 @@ from typing import Any
 
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
-from belated.ledger import upkeep
+from belated.ledger import access, changes, erase, upkeep
 from belated.ledger.errors import Damaged, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults, explained
 from belated.ledger.folder import Folder
 from belated.ledger.items import (
+    Administration,
     Archive,
     Cancel,
+    Change,
     Create,
     Decide,
+    Delete,
+    Erase,
     Feedback,
     Grow,
     Item,
     Probe,
+    Record,
     Replace,
     Sweep,
     Upkeep,
@@ -62,7 +67,10 @@ class Ledger:
         self._rows: dict[int, ExperimentRow] = {}  # as they were when they were opened
         self.faults = Faults()
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
+        self._gone: set[int] = set()
         self._generation: int | None = None
+        #: Whether data of deleted experiments is left.
+        self.erasing = False
         self.refresh()
 
     # --- what anybody may call ---
@@ -74,6 +82,8 @@ class Ledger:
             if generation == self._generation:
                 return
             rows = session.experiments()
+            self.erasing = bool(erase.deleted(session))
+        self._forget({each.id for each in self._named.values()} - {row.id for row in rows})
         for row in rows:
             known = self._named.get(row.name)
             current = known is None or known.trouble is not None or known.row() == row
@@ -106,6 +116,14 @@ class Ledger:
             if tries == 1:
                 raise
             return self._up_to_date(row, tries - 1)
+
+    def _forget(self, numbers: set[int]) -> None:
+        """These experiments are gone."""
+        if numbers:
+            self._gone |= numbers
+            self._named = {name: each for name, each in self._named.items() if each.id not in numbers}
+            self._running = {number: each for number, each in self._running.items() if number not in numbers}
+            self.folder.forget(numbers)
 
     def experiments(self) -> list[Experiment]:
         """All that can be used, oldest first."""
@@ -211,7 +229,7 @@ class Ledger:
         if isinstance(item, Probe):
             said = f": {error.__cause__}" if self.store.exclusive else ""
             return Refused("storage", f"the database does not take writes{said}")
-        if isinstance(error, StorageError | Raced):
+        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record):
             return _failure(error)
         if isinstance(item, Sweep | Upkeep):
             named = {experiment.id: experiment.name for experiment in self.experiments()}
@@ -221,17 +239,27 @@ class Ledger:
         return self.faults.failed(experiment.id, experiment.name, error)
 
     def _together(self, items: Sequence[Item]) -> list[Any]:
+        gone = {at for at, item in enumerate(items) if _about(item) in self._gone}
+        if gone:
+            left = [item for at, item in enumerate(items) if at not in gone]
+            rest = iter(self._together(left) if left else ())
+            return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
         self._make_ready(items)
-        with self.store.write(alone=isinstance(items[0], Create | Archive | Replace | Grow)) as session:
+        with self.store.write(alone=isinstance(items[0], Administration | Erase)) as session:
             if session.generation() != self._generation:
                 raise Raced("another process changed an experiment")
             now = session.now()
             works: list[Work] = []
             for at, item in enumerate(items):
-                if isinstance(item, Create | Archive | Replace | Grow):
+                if isinstance(item, Administration):
                     answers[at] = self._administer(item, session, now) if item.begin() else waited()
+                elif isinstance(item, Record):
+                    access.used(session, item.uses)
+                    access.note(session, item.notes)
+                elif isinstance(item, Erase):
+                    answers[at] = erase.step(session, item.limit)
                 elif isinstance(item, Upkeep):
                     among = self._among(item.only)
                     answers[at] = upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
@@ -252,6 +280,8 @@ class Ledger:
                 self._running[made.id] = Running(made, item.player)
         for changed in self._changed.values():
             self._remember(changed)
+        self._forget({item.experiment.id for item in items if isinstance(item, Delete)})
+        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or isinstance(items[0], Delete)
         if any(isinstance(item, Upkeep) for item in items):
             self.folder.saved()
         return answers
@@ -303,14 +333,23 @@ class Ledger:
 
     # --- experiments ---
 
-    def _administer(self, item: Create | Archive | Replace | Grow, session: Writer, now: float) -> Experiment | Refused:
+    def _administer(self, item: Administration, session: Writer, now: float) -> Experiment | Refused:
         try:
             if isinstance(item, Create):
-                return self._create(item, session, now)
+                made = self._create(item, session, now)
+                changes.note(session, now, item, "created", repr(made.forecaster))
+                return made
             experiment = self._as_it_is(item.experiment)
+            if isinstance(item, Delete):
+                erase.begin(session, experiment.id)
+                changes.note(session, now, item, "deleted", "with all data")
+                return experiment
             _check_writable(experiment)
             if isinstance(item, Archive):
-                changed = replace(experiment, archived_at=experiment.archived_at or now)
+                archived_at = None if item.undo else experiment.archived_at or now
+                changed = replace(experiment, archived_at=archived_at)
+            elif isinstance(item, Change):
+                changed = changes.change(item, experiment, session, now)
             elif isinstance(item, Grow):
                 changed = self._grow(item, experiment, session, now)
             else:
@@ -321,7 +360,10 @@ class Ledger:
             return Refused("unsupported", str(error))
         except InvalidArgument as error:
             return Refused("invalid", str(error))
+        if changed.row() == experiment.row():
+            return experiment
         session.change_experiment(changed.row())
+        changes.note(session, now, item, *changes.told(item, experiment, changed))
         self._changed[changed.name] = changed
         return changed
 
@@ -358,10 +400,13 @@ class Ledger:
         more = False
         for experiment in self._among(item.only):
             key = ("expiry", experiment.id)
-            if experiment.expiry is None or experiment.trouble is not None or self.faults.resting(key) is not None:
+            if experiment.expiry is None and not experiment.changes:
                 continue
+            if experiment.trouble is not None or self.faults.resting(key) is not None:
+                continue
+            limit = min(item.limit, experiment.slice)
             try:
-                rows = session.due(experiment.id, now, item.limit)
+                rows = session.due(experiment.id, now, limit)
                 if rows:
                     works += self._expire(experiment, rows, session, now)
             except self.store.spoils:
@@ -369,7 +414,7 @@ class Ledger:
             except Exception as error:
                 self.faults.failed(key, experiment.name, error)
                 continue
-            more = more or len(rows) == item.limit
+            more = more or len(rows) == limit
         return more
 
     def _expire(self, experiment: Experiment, rows: list[DecisionRow], session: Writer, now: float) -> list[Work]:
@@ -400,13 +445,17 @@ class Ledger:
         pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
         known = session.find_keys(pairs) if pairs else {}
         keys: list[Key] = []
+        extended: list[tuple[Key, str]] = []
         for experiment, asked in self._by_experiment(items, answers):
             for requests in self._ask(experiment, Requests(asked, rows, known), session, now, works):
                 keys += requests.keys
+                extended += requests.extended
                 for at, answer in requests.answers.items():
                     answers[at] = answer
         if keys:
             session.add_keys(keys)
+        for row, before in extended:
+            session.extend_key(row, before)
 
     def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
         found: dict[int, tuple[Experiment, list[Placed]]] = {}
@@ -457,6 +506,16 @@ class Ledger:
         if experiment.trouble is not None:
             return Refused("read_only", experiment.trouble)
         return self.faults.resting(experiment.id)
+
+
+def _about(item: Item) -> int | None:
+    """The number of the experiment that an item is about."""
+    experiment = getattr(item, "experiment", None)
+    return None if experiment is None else experiment.id
+
+
+def _is_gone(item: Item) -> Refused:
+    return Refused("unknown_experiment", f"{getattr(item, 'experiment').name} was deleted")  # noqa: B009
 
 
 def _shown(experiment: Experiment, row: DecisionRow, remarks: Sequence[Remark], now: float) -> dict[str, Any]:

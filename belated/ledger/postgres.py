@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from belated.errors import InvalidArgument, InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import Raced, StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -72,6 +72,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 #: Columns by name, as PostgreSQL types.
 TYPES = {
@@ -155,6 +156,12 @@ class Session:
 
     def now(self) -> float:
         return self.clock if self.clock is not None else float(self.run(f"SELECT {CLOCK}").fetchall()[0][0])
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql.replace("?", "%s"), values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql.replace("?", "%s"), values)
 
     def generation(self) -> int:
         return self.changes if self.clock is not None else int(self.meta("changes") or 0)
@@ -255,8 +262,7 @@ class Session:
         return max(0.0, self.now() - waiting[0][0]) if waiting else 0.0
 
     def tokens(self) -> list[Token]:
-        rows = self.run("SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at")
-        return [Token._make(row) for row in rows]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -290,6 +296,12 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = %s, version = %s, layout = %s, archived_at = %s WHERE id = %s"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+        self._changed()
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = %s", (experiment,))
+        for numbers in ("rounds", "instances"):
+            self.connection.execute(f"DROP SEQUENCE {numbers}_{int(experiment)}")
         self._changed()
 
     def _take(self, sequence: str, count: int) -> int:
@@ -390,6 +402,11 @@ class Session:
         sql = f"INSERT INTO keys ({', '.join(names)}) SELECT * FROM {_unnest(names)}"
         self.run(sql, _columns(names, sorted(rows)))
 
+    def extend_key(self, row: Key, before: str) -> None:
+        sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s AND answer = %s RETURNING 1"
+        if not self.run(sql, (row.answer, row.experiment, row.key, before)).fetchall():
+            raise Raced(f"another process went on with the key {row.key!r}")
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < %s ORDER BY at LIMIT %s"
         return self.run(f"DELETE FROM keys WHERE (experiment, key) IN ({sql})", (before, limit)).rowcount
@@ -403,8 +420,7 @@ class Session:
         )
 
     def add_token(self, token: Token) -> None:
-        sql = "INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (%s, %s, %s, %s, %s)"
-        self.run(sql, token)
+        self.run(f"INSERT INTO tokens ({TOKEN}) VALUES ({', '.join(['%s'] * len(token))})", token)
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = %s WHERE name = %s AND revoked_at IS NULL RETURNING 1"
@@ -457,6 +473,20 @@ class Session:
         return len(old)
 
 
+def _address(url: str) -> dict[str, Any]:
+    """What an address says. Of one that is wrong nothing is shown: a part of its password might be taken for a port."""
+    try:
+        known = conninfo_to_dict(url)
+        if all(port.isdigit() for port in str(known.get("port") or 0).split(",")):
+            return known
+    except psycopg.ProgrammingError:
+        pass
+    raise InvalidArgument(
+        "this is not the address of a database: it is written postgresql://USER:PASSWORD@HOST:PORT/NAME, where other "
+        "characters than letters and digits are written %XX"
+    )
+
+
 def _state(row: Sequence[Any]) -> State:
     instance, seq, free, data, held, steps, pool = row
     return State(instance, seq, bool(free), data, held, steps, pool)
@@ -484,10 +514,7 @@ class Postgres:
     def __init__(
         self, url: str, *, serve: bool = False, write: bool = False, migrate: bool = False, earlier: bool = False
     ) -> None:
-        try:
-            known = conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise InvalidArgument(f"this is not the address of a database: {str(error).strip()}") from None
+        known = _address(url)
         #: The address as it may be shown.
         self.name = make_conninfo("", **{key: known[key] for key in ("host", "port", "dbname") if key in known})
         self._url = url
@@ -641,8 +668,7 @@ class Postgres:
 
     def backup(self, file: str) -> None:
         """A copy of one moment by `pg_dump`, for `pg_restore`."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         known = conninfo_to_dict(self._url)
         password = known.pop("password", None)
         environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
@@ -650,8 +676,10 @@ class Postgres:
         try:
             subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         except FileNotFoundError:
+            os.unlink(file)
             raise InvalidState("pg_dump was not found; it comes with the package postgresql-client") from None
         except subprocess.CalledProcessError as error:
+            os.unlink(file)
             raise StorageError(f"{self.name}: {error.stderr.strip()}") from None
 
     def close(self) -> None:

@@ -6,16 +6,15 @@ while the others of the batch go on.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 from typing import Any
 
 from belated.errors import InvalidArgument
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Again, Cancel, Decide, Decided, Feedback, Item, Outcome, write_value
+from belated.ledger.items import Again, Cancel, Decide, Feedback, Item, Outcome, write_value
+from belated.ledger.parts import Part, other_body, same_answer
 from belated.ledger.store import DecisionRow, Key
 from belated.ledger.work import Work
 
@@ -23,25 +22,31 @@ from belated.ledger.work import Work
 Placed = tuple[int, Decide | Feedback | Cancel]
 #: Keys that were used before, by experiment and key.
 Keys = dict[tuple[int, str], Key]
+#: Those that are used in this batch for the first time: by which item, and its answer.
+Fresh = dict[tuple[int, str], tuple[Decide, Any]]
 
 
 class Requests:
     """What a batch asks of one experiment, with the stored rows that it is about."""
 
-    def __init__(self, asked: Sequence[Placed], rows: dict[bytes, DecisionRow], known: Keys) -> None:
+    def __init__(
+        self, asked: Sequence[Placed], rows: dict[bytes, DecisionRow], known: Keys, fresh: Fresh | None = None
+    ) -> None:
         self.asked = asked
         self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
         self._before = dict(self.rows)
         self.known = known
+        self.fresh: Fresh = {} if fresh is None else fresh
         #: What came of it.
         self.answers: dict[int, Any] = {}
         self.keys: list[Key] = []
+        self.extended: list[tuple[Key, str]] = []
 
     def alone(self) -> Iterator[Requests]:
         """The same, one by one; each is to be served before the next is taken."""
         rows = self._before
         for each in self.asked:
-            one = Requests([each], rows, self.known)
+            one = Requests([each], rows, self.known, self.fresh)
             yield one
             rows |= one.rows
 
@@ -49,8 +54,8 @@ class Requests:
         """All of it; but a key that was used before gets its answer."""
         self.rows = self._before
         for at, item in self.asked:
-            again = self._again(item)
-            self.answers[at] = refusal if again is None else again
+            part = self._part(at, item) if isinstance(item, Decide) else None
+            self.answers[at] = Again(part.answer([])) if isinstance(part, Part) and part.done else refusal
 
     def serve(self, work: Work) -> None:
         """All of it."""
@@ -115,80 +120,84 @@ class Requests:
 
     # --- what begins ---
 
-    def _again(self, item: Item) -> Any:
-        """The answer to a key that was used before, if it was."""
-        if not isinstance(item, Decide) or item.key is None:
-            return None
-        known = self.known.get((item.experiment.id, item.key))
-        if known is None:
-            return None
-        if known.digest != item.digest:
-            return Refused("key_reused", f"the key {item.key!r} was used before with another body")
+    def _part(self, at: int, item: Decide) -> Part | Refused:
+        """What of an item is on record under its key."""
+        known = None if item.key is None else self.known.get((item.experiment.id, item.key))
+        if known is not None and known.digest != item.digest:
+            return other_body(item)
         try:
-            return Again(Decided(*made) for made in json.loads(known.answer))
+            return Part(at, item, known)
         except (ValueError, TypeError):
             return Refused("damaged", f"{item.experiment.name} is damaged: what the key {item.key!r} was answered")
 
     def _decisions(self, work: Work, asked: Sequence[tuple[int, Decide]]) -> None:
         """Those of new keys, then those that repeat them."""
-        first: set[str] = set()
+        first: dict[str, int] = {}
         new, repeated = [], []
         for at, item in asked:
-            again = self._again(item)
-            if again is not None:
-                self.answers[at] = again
+            part = self._part(at, item)
+            pair = (item.experiment.id, item.key or "")
+            if isinstance(part, Refused):
+                self.answers[at] = part
+            elif part.done:
+                self.answers[at] = Again(part.answer([]))
+            elif item.key is not None and pair in self.fresh:
+                self.answers[at] = _repeated(item, *self.fresh[pair])
             elif item.key is not None and item.key in first:
                 repeated.append((at, item))
-            elif work.experiment.archived_at is not None:
-                self.answers[at] = Refused(
-                    "archived", f"{work.experiment.name} is archived: it makes no more decisions"
-                )
+            elif work.experiment.archived_at is not None and not item.before:  # one that has begun is served to its end
+                name = work.experiment.name
+                self.answers[at] = Refused("archived", f"{name} is archived: it makes no more decisions")
             else:
-                first |= {item.key} if item.key is not None else set()
-                new.append((at, item))
+                first |= {item.key: at} if item.key is not None else {}
+                new.append(part)
         self._decide(work, new)
-        for key in self.keys:
-            self.known[key.experiment, key.key] = key
+        for part in new:
+            if part.item.key is not None:
+                self.fresh[work.experiment.id, part.item.key] = (part.item, self.answers[part.at])
         for at, item in repeated:
-            said = self._again(item)  # None where the first was refused: so is this
-            self.answers[at] = self._refusal_of(item, new) if said is None else said
+            self.answers[at] = _repeated(item, *self.fresh[work.experiment.id, item.key or ""])
 
-    def _refusal_of(self, item: Decide, new: Sequence[tuple[int, Decide]]) -> Any:
-        return next(self.answers[at] for at, other in new if other.key == item.key)
-
-    def _decide(self, work: Work, asked: Sequence[tuple[int, Decide]]) -> None:
-        granted: list[tuple[int, Decide, tuple[int, ...] | None]] = []
+    def _decide(self, work: Work, asked: Sequence[Part]) -> None:
+        granted: list[tuple[Part, tuple[int, ...] | None]] = []
         total = 0
         limit = work.experiment.outstanding
-        for at, item in asked:
+        for one in asked:
             try:
-                allowed = work.experiment.numbers(item.allowed)
+                allowed = work.experiment.numbers(one.item.allowed)
             except InvalidArgument as error:
-                self.answers[at] = Refused("invalid", str(error))
+                self.answers[one.at] = Refused("invalid", str(error))
                 continue
-            if work.outstanding() + total + len(item.contexts) > limit:
-                self.answers[at] = Refused(
+            wanted = len(one.contexts) + one.item.after
+            if not one.item.before and work.outstanding() + total + wanted > limit:
+                self.answers[one.at] = Refused(
                     "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
                 )
                 continue
-            granted.append((at, item, allowed))
-            total += len(item.contexts)
+            granted.append((one, allowed))
+            total += len(one.contexts)
+            self.answers[one.at] = None
         if not total:
             return
-        work.expect([context for _, item, _ in granted for context in item.contexts])
+        work.expect([context for one, _ in granted for context in one.contexts])
         round_ = work.session.take_rounds(work.experiment.id, total)
         random = secrets.token_bytes(16 * total)
         used = 0
-        for at, item, allowed in granted:
+        for one, allowed in granted:
             made = []
-            for context in item.contexts:
+            for context in one.contexts:
                 ticket = random[16 * used : 16 * used + 16]
                 made.append(work.make(context, allowed, ticket, round_ + used))
                 used += 1
-            self.answers[at] = made
-            if item.key is not None:
-                answer = json.dumps([astuple(each) for each in made])
-                self.keys.append(Key(work.experiment.id, item.key, item.digest, answer, work.now))
+            self.answers[one.at] = one.answer(made)
+            if one.item.key is not None:
+                one.keep(work, made, self.keys, self.extended)
+
+
+def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
+    """What is asked again in the same batch."""
+    said = same_answer(item, one, answer)
+    return Again(said) if isinstance(said, list) else said
 
 
 def tickets(item: Item) -> Sequence[bytes | None]:

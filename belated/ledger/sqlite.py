@@ -19,6 +19,7 @@ from typing import Any
 from belated.errors import InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -47,6 +48,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 
 def _marks(count: int) -> str:
@@ -103,6 +105,12 @@ class Session:
 
     def now(self) -> float:
         return float(self.run(NOW).fetchone()[0])
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql, values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql, values)
 
     def generation(self) -> int:
         return 0
@@ -180,8 +188,7 @@ class Session:
         return 0.0
 
     def tokens(self) -> list[Token]:
-        sql = "SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at"
-        return [Token._make(row) for row in self.run(sql)]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -203,6 +210,9 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = ?, version = ?, layout = ?, archived_at = ? WHERE id = ?"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = ?", (experiment,))
 
     def take_rounds(self, experiment: int, count: int) -> int:
         sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
@@ -266,6 +276,9 @@ class Session:
     def add_keys(self, rows: Iterable[Key]) -> None:
         self._insert("INSERT INTO keys (experiment, key, digest, answer, at)", rows)
 
+    def extend_key(self, row: Key, before: str) -> None:
+        self.run("UPDATE keys SET answer = ? WHERE experiment = ? AND key = ?", (row.answer, row.experiment, row.key))
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < ? ORDER BY at LIMIT ?"
         old = self.run(sql, (before, limit)).fetchall()
@@ -276,7 +289,7 @@ class Session:
         self.many("INSERT OR REPLACE INTO folds (experiment, upto, counters) VALUES (?, ?, ?)", rows)
 
     def add_token(self, token: Token) -> None:
-        self.run("INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?)", token)
+        self._insert(f"INSERT INTO tokens ({TOKEN})", [token])
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
@@ -349,6 +362,8 @@ class SQLite:
         self._readers: list[Session] = []
         self._guard = threading.Lock()
         try:
+            if not Path(file).exists():
+                make_private(self.file)
             self._writer = Session(self.file, make=serve, write=self._writes)
             try:
                 self._prepare(serve, earlier)
@@ -437,8 +452,7 @@ class SQLite:
 
     def backup(self, file: str) -> None:
         """A copy of one moment, while others go on writing."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         session = Session(self.file)
         try:
             session.run("VACUUM INTO ?", (file,))

@@ -12,6 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+#: Events of an experiment itself, and of none of its states, have this instance.
+OWN = -1
+
 
 class ExperimentRow(NamedTuple):
     """An experiment as it is stored; `spec` is JSON."""
@@ -78,10 +81,11 @@ class Closing(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change of a learner state: decide, feedback, stale, default, cancel, drop, replace or grow.
+    """A change of a learner state: decide, feedback, stale, default, cancel, drop, replace, grow or change.
 
     `stale` is feedback for an action that was replaced since; `grow` adds the action, which is the last one then;
-    `delay` is how long a decision was open.
+    `change` is of the experiment's own rules, with its JSON as the value, and leaves the learner as it was; `delay` is
+    how long a decision was open.
     """
 
     experiment: int
@@ -133,13 +137,29 @@ class Key(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A bearer token, by its digest; `scopes` are words between spaces."""
+    """A bearer token, by its digest; `scopes` are words between spaces, `experiments` a JSON list (None: all), `rate`
+    requests a second."""
 
     digest: bytes
     name: str
     scopes: str
     created_at: float
-    revoked_at: float | None
+    revoked_at: float | None = None
+    experiments: str | None = None
+    rate: float | None = None
+    expires_at: float | None = None
+    used_at: float | None = None
+
+
+class Note(NamedTuple):
+    """A line of the log: who changed what, from where, or was turned away."""
+
+    at: float
+    who: str
+    address: str
+    what: str
+    experiment: str | None
+    detail: str
 
 
 class Checkpoint(NamedTuple):
@@ -157,6 +177,9 @@ class Reader(Protocol):
 
     def now(self) -> float:
         """The database's clock."""
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a statement that all dialects share, with `?` for each value."""
 
     def generation(self) -> int:
         """Another number whenever a process makes or changes an experiment, where several may."""
@@ -214,12 +237,18 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """What can be read and written, in one transaction."""
 
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """A statement without rows; see `ask`."""
+
     def set_meta(self, key: str, value: str) -> None: ...
 
     def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
         """Its id; None if the name is taken. (The id in `row` does not count.) So many states come with it."""
 
     def change_experiment(self, row: ExperimentRow) -> None: ...
+
+    def remove_experiment(self, experiment: int) -> None:
+        """It is gone, and its name is free. What belongs to it is left to `erase.py`."""
 
     def take_rounds(self, experiment: int, count: int) -> int:
         """The first of so many round numbers that nobody else gets."""
@@ -258,6 +287,9 @@ class Writer(Reader, Protocol):
     def find_keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]: ...
 
     def add_keys(self, rows: Iterable[Key]) -> None: ...
+
+    def extend_key(self, row: Key, before: str) -> None:
+        """A longer answer takes the place of `before`; Raced if another process was faster."""
 
     def purge_keys(self, before: float, limit: int) -> int: ...
 

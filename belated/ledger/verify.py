@@ -18,7 +18,7 @@ from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.player import Memory, Player, vector
-from belated.ledger.store import Checkpoint, DecisionRow, Event, ExperimentRow, Reader, State, Store
+from belated.ledger.store import OWN, Checkpoint, DecisionRow, Event, ExperimentRow, Reader, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
 from belated.ledger.work import letter_of
 
@@ -98,7 +98,8 @@ class Replay:
     def run(self, session: Reader) -> None:
         """Replay all; Different names the first difference."""
         self.growths = session.growths(self.experiment.id)
-        stored, events = session.all_states(self.experiment.id), session.events_of(self.experiment.id)
+        stored = session.all_states(self.experiment.id)
+        events = self._rules(session.events_of(self.experiment.id))
         if not self.experiment.apart:
             self._all(list(stored), events)
             return
@@ -106,6 +107,32 @@ class Replay:
             self._one(self._next(stored, instance), own)
         for state in stored:
             self._one(state, iter(()))
+
+    def _rules(self, events: Iterator[Told]) -> Iterator[Told]:
+        """The events of the states. Those of the experiment itself come first: its rules must come out."""
+        known, rules = 0, dict[str, Any]()
+        for event, row in events:
+            if event.instance != OWN:
+                events = chain(((event, row),), events)
+                break
+            where = f"change {event.seq} of the rules"
+            if event.seq != known + 1:
+                raise Different(f"{where}: change {known + 1} is missing")
+            for name, (before, now) in read_value(event.value).items():
+                if rules.get(name, before) != before:
+                    raise Different(f"{where}: {name} was {before!r} before, {rules[name]!r} comes out")
+                rules[name] = now
+            known = event.seq
+            self.events += 1
+        else:
+            events = iter(())
+        stored = self.experiment.spec()
+        for name, value in rules.items():
+            if stored[name] != value:
+                raise Different(f"{name} is {stored[name]!r}, {value!r} comes out")
+        if known != self.experiment.changes:
+            raise Different(f"the rules were changed {self.experiment.changes} times, {known} are on record")
+        return events
 
     def _next(self, stored: Iterator[State], instance: int) -> State:
         """The state of that instance; those before it have no events."""

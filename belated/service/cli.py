@@ -1,10 +1,12 @@
-"""The commands of the service: serve, migrate, verify, export, backup, token."""
+"""The commands of the service: serve, migrate, verify, export, backup, token, log; `experiment` is in commands.py."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +14,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from belated.errors import BelatedError, InvalidArgument
+from belated.service import commands
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
 
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
-Database = Annotated[str, typer.Option(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")]
+
+def _without_password(database: str) -> str:
+    """The same address, whose password is no more in the list of processes."""
+    from belated.service.argv import hide
+
+    hide(database)
+    return database
+
+
+Database = Annotated[
+    str,
+    typer.Option(
+        help="A file (SQLite), or postgresql://USER@HOST/NAME, whose password is best in PGPASSWORD or PGPASSFILE.",
+        metavar="FILE|URL",
+        envvar="BELATED_DATABASE",
+        callback=_without_password,
+    ),
+]
 token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
 
 
@@ -148,6 +168,11 @@ def backup(
 def create_token(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[list[str] | None, typer.Option(help="decide, feedback, read or admin; several times.")] = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option(help="The experiment that it is for; several times. Without it: all.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="How long it is good for. Without it: until revoked.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests a second that it may make at most.")] = None,
     database: Database = "belated.db",
 ) -> None:
     """Make a token and show it, once. Without --scope it may decide, give feedback and read."""
@@ -158,16 +183,25 @@ def create_token(
         if is_postgres(database) or not Path(database).exists():
             open_store(database, serve=True).close()
     with _opened(database, write=True) as store:
-        typer.echo(auth.create(store, name, scope or ["decide", "feedback", "read"]))
+        scopes = scope or ["decide", "feedback", "read"]
+        seconds = None if days is None else days * 86400.0
+        typer.echo(auth.create(store, name, scopes, experiment, seconds, rate))
 
 
 @token.command("list")
 def list_tokens(database: Database = "belated.db") -> None:
-    """The tokens in use, and those that were revoked."""
+    """Tokens: name, scopes, whether in use, for which experiments, requests a second, until when, last used."""
+    from belated.service import auth
+
     with _opened(database) as store, store.read() as session:
+        now = session.now()
         for known in session.tokens():
-            state = "in use" if known.revoked_at is None else "revoked"
-            typer.echo(f"{known.name}\t{known.scopes}\t{state}")
+            only = "all" if known.experiments is None else ", ".join(json.loads(known.experiments))
+            rate = "any rate" if known.rate is None else f"{known.rate:g}/s"
+            until = "no end" if known.expires_at is None else f"until {_time(known.expires_at)}"
+            used = "never used" if known.used_at is None else f"used {_time(known.used_at)}"
+            told = (_seen(known.name), known.scopes, auth.state(known, now), only, rate, until, used)
+            typer.echo("\t".join(told))
 
 
 @token.command("revoke")
@@ -183,8 +217,33 @@ def revoke_token(
     typer.echo(f"{name} is revoked")
 
 
+def log(
+    lines: Annotated[int, typer.Option(min=1, help="How many of the last lines.")] = 100,
+    database: Database = "belated.db",
+) -> None:
+    """Who created, changed, archived and deleted experiments, made tokens, or came with a wrong one."""
+    from belated.ledger import access
+
+    with _opened(database) as store, store.read() as session:
+        for note in access.notes(session, lines):
+            told = (_time(note.at), note.who, note.address or "-", note.what, note.experiment or "-", note.detail)
+            typer.echo("\t".join(map(_seen, told)))
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _seen(text: str) -> str:
+    """A text whose control and bidirectional characters are shown as such."""
+    from belated.ledger.experiment import UNSEEN
+
+    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def mount(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (serve, migrate, verify, export, backup):
+    for command in (serve, migrate, verify, export, backup, log):
         app.command()(command)
     app.add_typer(token, name="token")
+    app.add_typer(commands.experiment, name="experiment")

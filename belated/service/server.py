@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -26,10 +27,14 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
+from belated.service.connections import Connection, most_connections, watch
+from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
 from belated.service.warm import Warmer
 from belated.service.workers import BACKLOG, supervise
+
+log = logging.getLogger("belated")
 
 #: Seconds that requests under way have to end after SIGTERM.
 GRACE = 7
@@ -114,16 +119,22 @@ def work(
     _log_to_stderr()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
+    _look_at(database)
     store = open_store(database, serve=True, migrate=migrate)
     try:
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
         service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
+        application = service.application()
+        Connection.most = most_connections()
+        for each in sockets:
+            watch(each)
         config = uvicorn.Config(
-            service.application(),
+            application if guard.needed else Loopback(application),
             host=host,
             port=port,
+            http=Connection,
             lifespan="on",
             access_log=False,
             log_config=None,
@@ -136,6 +147,12 @@ def work(
         Server(config, started).run(sockets)
     finally:
         store.close()
+
+
+def _look_at(database: str) -> None:
+    """Say that others can read the database: new files are private, those of earlier versions were not."""
+    if not is_postgres(database) and Path(database).exists() and os.stat(database).st_mode & 0o077:
+        log.warning("%s can be read by others: chmod 600 %s*", database, database)
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -176,7 +193,8 @@ def _log_to_stderr() -> None:
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.stdlib.ExtraAdder(),
     ]
-    show: structlog.types.Processor = structlog.dev.ConsoleRenderer()
+    # Not the pretty tracebacks: they show what variables hold, an address with its password too.
+    show: structlog.types.Processor = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     if not sys.stderr.isatty():
         shared.append(structlog.processors.format_exc_info)
         show = structlog.processors.JSONRenderer()
