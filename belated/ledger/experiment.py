@@ -213,10 +213,10 @@ class Experiment:
     def from_row(row: ExperimentRow) -> Experiment:
         """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
         spec = json.loads(row.spec)
-        strange = sorted(spec.keys() - make.__annotations__.keys() - {"retired"})
+        retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
+        strange = sorted(spec.keys() - make.__annotations__.keys())
         if strange:
             raise InvalidState(f"its spec says {strange[0]!r}, which this version of belated does not know")
-        retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
         made = make(row.name, **spec)
         stored = (row.version, row.layout)
         if stored == (made.learner.version, layout_text(made.learner)):
