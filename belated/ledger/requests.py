@@ -123,7 +123,7 @@ class Requests:
         if known is None:
             return None
         if known.digest != item.digest:
-            return Refused("key_reused", f"the key {item.key!r} was used before with another body")
+            return _other_body(item)
         try:
             return Again(Decided(*made) for made in json.loads(known.answer))
         except (ValueError, TypeError):
@@ -154,7 +154,8 @@ class Requests:
             self.answers[at] = self._refusal_of(item, new) if said is None else said
 
     def _refusal_of(self, item: Decide, new: Sequence[tuple[int, Decide]]) -> Any:
-        return next(self.answers[at] for at, other in new if other.key == item.key)
+        at, first = next(pair for pair in new if pair[1].key == item.key)
+        return self.answers[at] if first.digest == item.digest else _other_body(item)
 
     def _decide(self, work: Work, asked: Sequence[tuple[int, Decide]]) -> None:
         granted: list[tuple[int, Decide, tuple[int, ...] | None]] = []
@@ -189,6 +190,10 @@ class Requests:
             if item.key is not None:
                 answer = json.dumps([astuple(each) for each in made])
                 self.keys.append(Key(work.experiment.id, item.key, item.digest, answer, work.now))
+
+
+def _other_body(item: Decide) -> Refused:
+    return Refused("key_reused", f"the key {item.key!r} was used before with another body")
 
 
 def tickets(item: Item) -> Sequence[bytes | None]:
