@@ -186,77 +186,84 @@ def test_a_foreign_page_does_nothing_and_reads_nothing(server):
 # --- tokens ---
 
 
-def test_a_token_for_one_experiment_for_a_while(tmp_path):
-    file = tmp_path / "tokens.db"
-    names = {
-        "boss": ["--scope", "admin"],
-        "ads": ["--scope", "admin", "--experiment", "ads"],
-        "old": ["--scope", "read", "--days", "1e-9"],
-    }
-    tokens = {name: said("token", "create", name, *more, "--database", file).strip() for name, more in names.items()}
-    server = Server(file, "--require-token", before="import belated.service.auth as auth; auth.PAUSE = 0.1")
+TOKENS = {
+    "boss": ["--scope", "admin"],
+    "ads": ["--scope", "admin", "--experiment", "ads"],
+    "old": ["--scope", "read", "--days", "1e-9"],
+    "slow": ["--rate", "5"],
+}
 
-    def status(method, path, token, **more):
-        return server.http.request(method, path, headers={"Authorization": f"Bearer {tokens[token]}"}, **more)
 
-    try:
-        for name in ("ads", "other"):
-            assert status("POST", "/v1/experiments", "boss", json=ADS | {"name": name}).status_code == 201
-        assert status("POST", "/v1/experiments", "ads", json=ADS | {"name": "mine"}).status_code == 403
-        for path in ("/decisions", "/archive", "/unarchive"):
-            assert status("POST", f"/v1/experiments/ads{path}", "ads").status_code in (200, 201)
-            refused = status("POST", f"/v1/experiments/other{path}", "ads")
-            assert refused.status_code == 403 and "not for the experiment 'other'" in refused.text
-        assert status("DELETE", "/v1/experiments/nothing", "ads").status_code == 403  # not even whether it is there
-        assert status("GET", "/metrics", "ads").status_code == 403
-        for path in ("/v1/experiments", "/v1/overview"):
-            assert [each["name"] for each in status("GET", path, "ads").json()["experiments"]] == ["ads"]
-        assert status("GET", "/v1/experiments", "old").status_code == 401
-        for _ in range(3):
-            tokens["wrong"] = "belated_wrong"
-            assert status("GET", "/v1/experiments", "wrong").status_code == 401
-        # behind a proxy: another name, and forwarded headers
-        proxied = {"Authorization": f"Bearer {tokens['ads']}", "host": "ads.example", "x-forwarded-for": "10.0.0.1"}
-        assert server.http.get("/v1/experiments/ads", headers=proxied).status_code == 200
-        for _ in range(100):
-            lines = dict(line.split("\t", 1) for line in said("token", "list", "--database", file).splitlines())
-            if "used 2" in lines["ads"] and "login failed" in said("log", "--database", file):
-                break
-            time.sleep(0.1)
-        assert lines["ads"].startswith("admin\tin use\tads\tany rate\tno end\tused 20")
-        assert lines["old"].startswith("read\texpired\tall\tany rate\tuntil 20") and lines["old"].endswith("never used")
-        log = [line.split("\t")[1:] for line in said("log", "--database", file).splitlines()]
-        assert ["the command line", "-", "token created", "-", "token 'ads' with admin for ads"] in log
-        assert ["boss", "127.0.0.1", "created", "other", "BOLD(Exp3(actions=3))"] in log
-        assert ["ads", "127.0.0.1", "archived", "ads", ""] in log
-        assert ["ads", "127.0.0.1", "un-archived", "ads", ""] in log
-        assert any(line[:3] == ["nobody", "127.0.0.1", "login failed"] for line in log)
-        assert not any(token in said("log", "--database", file) for token in tokens.values())
-    finally:
-        errors = server.end()[1]
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server that wants tokens; `ask` asks it with one of them."""
+    file = tmp_path_factory.mktemp("tokens") / "tokens.db"
+    tokens = {name: said("token", "create", name, *more, "--database", file).strip() for name, more in TOKENS.items()}
+    tokens["wrong"] = "belated_wrong"
+    made = Server(file, "--require-token", before="import belated.service.auth as auth; auth.PAUSE = 0.1")
+
+    def ask(token, method, path, **more):
+        headers = {"Authorization": f"Bearer {tokens[token]}"} | more.pop("headers", {})
+        return made.http.request(method, path, headers=headers, **more)
+
+    made.ask = ask
+    for name in ("ads", "other"):
+        assert ask("boss", "POST", "/v1/experiments", json=ADS | {"name": name}).status_code == 201
+    yield made
+    assert not any(token in said("log", "--database", file) for token in tokens.values())
+    errors = made.end()[1]
     assert "login failed" in errors and not any(token in errors for token in tokens.values())
 
 
-def test_a_rate_of_a_token(tmp_path):
-    file = tmp_path / "rate.db"
-    boss = said("token", "create", "boss", "--scope", "admin", "--database", file).strip()
-    slow = said("token", "create", "slow", "--rate", "5", "--database", file).strip()
-    assert "rate must be > 0" in said("token", "create", "x", "--rate", "0", "--database", file, code=1)
-    server = Server(file, "--require-token")
-    try:
-        boss, slow = ({"Authorization": f"Bearer {token}"} for token in (boss, slow))
-        assert server.http.post("/v1/experiments", json=ADS, headers=boss).status_code == 201
-        path = "/v1/experiments/ads/decisions"
-        answers = [server.http.post(path, headers=slow) for _ in range(20)]
-        refused = [answer for answer in answers if answer.status_code != 201]
-        assert 5 <= len(answers) - len(refused) < 20 and {answer.status_code for answer in refused} == {429}
-        assert refused[0].json()["error"]["kind"] == "too_fast" and refused[0].headers["retry-after"] == "1"
-        assert all(server.http.post(path, headers=boss).status_code == 201 for _ in range(10))
-        time.sleep(0.3)
-        assert server.http.post(path, headers=slow, json={"count": 50}).status_code == 201  # and so ten seconds' worth
-        assert int(server.http.post(path, headers=slow).headers["retry-after"]) >= 8
-    finally:
-        server.end()
+def test_a_token_for_one_experiment_for_a_while(guarded):
+    ask = guarded.ask
+    assert ask("ads", "POST", "/v1/experiments", json=ADS | {"name": "mine"}).status_code == 403
+    for path in ("/decisions", "/archive", "/unarchive"):
+        assert ask("ads", "POST", f"/v1/experiments/ads{path}").status_code in (200, 201)
+        refused = ask("ads", "POST", f"/v1/experiments/other{path}")
+        assert refused.status_code == 403 and "not for the experiment 'other'" in refused.text
+    assert ask("ads", "DELETE", "/v1/experiments/nothing").status_code == 403  # not even whether it is there
+    assert ask("ads", "GET", "/metrics").status_code == 403
+    for path in ("/v1/experiments", "/v1/overview"):
+        assert [each["name"] for each in ask("ads", "GET", path).json()["experiments"]] == ["ads"]
+    assert ask("old", "GET", "/v1/experiments").status_code == 401
+    # behind a proxy: another name, and forwarded headers
+    proxied = {"host": "ads.example", "x-forwarded-for": "10.0.0.1"}
+    assert ask("ads", "GET", "/v1/experiments/ads", headers=proxied).status_code == 200
+
+
+def test_uses_changes_and_failures_are_on_record(guarded):
+    for _ in range(3):
+        assert guarded.ask("wrong", "GET", "/v1/experiments").status_code == 401
+    for path in ("/archive", "/unarchive"):
+        assert guarded.ask("ads", "POST", f"/v1/experiments/ads{path}").status_code == 200
+    for _ in range(100):
+        lines = dict(line.split("\t", 1) for line in said("token", "list", "--database", guarded.file).splitlines())
+        if "used 2" in lines["ads"] and "login failed" in said("log", "--database", guarded.file):
+            break
+        time.sleep(0.1)
+    assert lines["ads"].startswith("admin\tin use\tads\tany rate\tno end\tused 20")
+    assert lines["old"].startswith("read\texpired\tall\tany rate\tuntil 20") and lines["old"].endswith("never used")
+    log = [line.split("\t")[1:] for line in said("log", "--database", guarded.file).splitlines()]
+    assert ["the command line", "-", "token created", "-", "token 'ads' with admin for ads"] in log
+    assert ["boss", "127.0.0.1", "created", "other", "BOLD(Exp3(actions=3))"] in log
+    assert ["ads", "127.0.0.1", "archived", "ads", ""] in log
+    assert ["ads", "127.0.0.1", "un-archived", "ads", ""] in log
+    assert any(line[:3] == ["nobody", "127.0.0.1", "login failed"] for line in log)
+
+
+def test_a_rate_of_a_token(guarded):
+    path = "/v1/experiments/ads/decisions"
+    answers = [guarded.ask("slow", "POST", path) for _ in range(20)]
+    refused = [answer for answer in answers if answer.status_code != 201]
+    assert 5 <= len(answers) - len(refused) < 20 and {answer.status_code for answer in refused} == {429}
+    assert refused[0].json()["error"]["kind"] == "too_fast" and refused[0].headers["retry-after"] == "1"
+    assert all(guarded.ask("boss", "POST", path).status_code == 201 for _ in range(10))
+    time.sleep(0.3)
+    assert guarded.ask("slow", "POST", path, json={"count": 50}).status_code == 201  # ten seconds' worth
+    assert int(guarded.ask("slow", "POST", path).headers["retry-after"]) >= 8
+    told = said("token", "create", "x", "--rate", "0", "--database", guarded.file, code=1)
+    assert "rate must be > 0" in told
 
 
 def test_what_a_token_may_be_called(tmp_path):

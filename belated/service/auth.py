@@ -163,6 +163,11 @@ class Guard:
         self._uses[found.digest] = time.time()
         return found
 
+    def scopes(self, header: bytes) -> frozenset[str] | None:
+        """What the bearer of an Authorization header may do; None if it is no token of ours."""
+        bearer = self.bearer(header)
+        return None if bearer is None else bearer.scopes
+
     # --- what is put on record ---
 
     def failed(self, address: str) -> None:
