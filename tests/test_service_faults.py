@@ -167,7 +167,7 @@ def test_who_left_is_not_decided_for(tmp_path: Path) -> None:
 
         with held(tmp_path / "a.db"):
             tasks = [asyncio.create_task(request(stays=number == 0)) for number in range(5)]
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(0.8)
         await asyncio.gather(*tasks)
         told = (await http.get("/v1/experiments/ads/statistics")).json()
         assert told["decisions"] == 1

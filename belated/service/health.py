@@ -15,7 +15,7 @@ from belated.ledger.items import Asked, Probe, waited
 
 #: Seconds that a request may wait before it is begun; and after which it is watched whether its client is still there.
 PATIENCE = 10.0
-NOTICE = 0.05
+NOTICE = 0.25
 #: Seconds that `/ready` waits for the database, and for which an answer is good.
 PROBE = 3.0
 FRESH = 1.0
