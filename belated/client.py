@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar, overload
 from urllib.parse import quote
 
 from belated import catalog, require
-from belated.errors import ServiceError
+from belated.errors import InvalidArgument, ServiceError
 from belated.forecasters import Forecaster
 
 try:
@@ -44,6 +44,8 @@ CONNECTIONS = 100
 
 #: Answers that mean "later".
 LATER = frozenset({429, 502, 503, 504})
+#: Answers that mean that nothing was looked at.
+UNTOUCHED = ("busy", "too_fast")
 #: Failures after which the service has certainly seen nothing.
 UNSEEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 #: Failures that another try cannot mend.
@@ -216,6 +218,23 @@ class Client:
         """No more decisions; open ones may still end."""
         return _made(Experiment, self._call("POST", _path(name, "archive")))
 
+    def unarchive(self, name: str) -> Experiment:
+        """Decisions again."""
+        return _made(Experiment, self._call("POST", _path(name, "unarchive")))
+
+    def change(self, name: str, **rules: Any) -> Experiment:
+        """Other rules: any of expiry_seconds, on_expiry, limits and retention_seconds. The others stay.
+
+        Decisions that are open keep the time when they expire.
+        """
+        return _made(Experiment, self._call("PATCH", _path(name), rules))
+
+    def delete(self, name: str, *, confirm: str) -> None:
+        """Delete an experiment with all its data, for good; `confirm` is its name again."""
+        if confirm != name:
+            raise InvalidArgument(f"to delete {name!r} with all its data, confirm must be that name, got {confirm!r}")
+        self._call("DELETE", _path(name), again=False)
+
     def replace(self, name: str, action: str, new: str) -> Experiment:
         """Retire an action; a new one takes its place."""
         body = {"action": action, "new": new}
@@ -324,7 +343,7 @@ class Client:
                 if answer.is_success:
                     return _data(answer)
                 failure = _failure(answer)
-                hope = answer.status_code in LATER and (again or failure.kind == "busy")
+                hope = answer.status_code in LATER and (again or failure.kind in UNTOUCHED)
                 wait = _told(answer)
             if not hope or tries == self._retries:
                 raise failure

@@ -78,6 +78,13 @@ class Cluster:
         """Stop it; `immediate` is a crash."""
         self._call("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
 
+    @property
+    def pids(self) -> list[int]:
+        """Its processes, as they are now."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        found = subprocess.run(["ps", "--ppid", str(first), "-o", "pid="], capture_output=True, text=True)
+        return [first, *map(int, found.stdout.split())]
+
     def url(self, name: str) -> str:
         """The address of one of its databases."""
         return f"postgresql://belated@/{name}?host={self.folder}"

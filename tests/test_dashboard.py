@@ -250,6 +250,26 @@ def test_archived_is_said(opened, server, url):
     assert "makes no more decisions" in page.locator(".notice:visible").inner_text()
 
 
+def test_a_database_that_does_not_answer_and_an_experiment_that_cannot_be_used(opened, server, url):
+    server.create("sick")
+    page = opened(f"{url}/#/sick", refusals=True)
+    tile(page, "Decisions").wait_for()
+
+    def answers(status, kind, message):
+        body = {"error": {"kind": kind, "message": message}}
+        return lambda route: route.fulfill(status=status, json=body)
+
+    page.route("**/statistics", answers(503, "storage", "the database does not answer; try again in a second"))
+    page.locator("#lost:visible").wait_for()
+    assert "The server has trouble: the database does not answer" in page.locator("#lost").inner_text()
+    page.unroute("**/statistics")
+    page.route("**/statistics", answers(409, "damaged", "sick is damaged: state 0 has 1 bytes, not 96"))
+    shows(page.locator("h1"), "This experiment cannot be shown")
+    assert "state 0 has 1 bytes, not 96" in page.locator("main").inner_text()
+    page.unroute("**/statistics")
+    tile(page, "Decisions").wait_for()
+
+
 def test_lost_connection_is_said_and_mended(opened, tmp_path):
     file = tmp_path / "lost.db"
     server = Server(file)

@@ -23,7 +23,7 @@ from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
-from belated.ledger.fold import Folder
+from belated.ledger.folder import Folder
 from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Replace, Sweep, Upkeep, ticket_of
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
@@ -33,9 +33,9 @@ from tests.postgres import cluster  # noqa: F401
 KINDS = list(bl.catalog.FORECASTERS.values())
 
 
-def opened(file, plain=False):
+def opened(file, plain=False, migrate=False):
     """A ledger; a `plain` one never gets its kernels compiled."""
-    store = open_store(str(file), serve=True)
+    store = open_store(str(file), serve=True, migrate=migrate)
     if store.exclusive:
         store._writer.run("PRAGMA synchronous = OFF")
     return Ledger(store, (lambda *_: None) if plain else None)
@@ -807,7 +807,7 @@ def test_states_of_another_version_are_migrated_where_the_learner_can(file, monk
     monkeypatch.setattr(bl.EpsilonGreedy, "version", 2)
     monkeypatch.setattr(bl.EpsilonGreedy, "migrate", staticmethod(migrate))
     for _ in range(2):
-        ledger = opened(file)
+        ledger = opened(file, migrate=True)
         experiment = ledger.find("ads")
         assert experiment.trouble is None
         played(ledger, experiment, 10)

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 import belated as bl
 from belated.errors import Unsupported
 from belated.forecasters.process import Chair
-from belated.ledger import experiment
+from belated.ledger import experiment, faults
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
@@ -181,6 +181,7 @@ class Model:
                 self.oracle.cancel(held.number)
             else:
                 held.value = self.default
+                self.rewards[held.answer.action].append(self.default)
                 self.oracle.update(held.number, self._scaled(self.default))
         return len(due) == limit
 
@@ -495,7 +496,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(held.state == "open" for m in self.models.values() for held in m.held.values()))
     @rule(pick=PICK, things=st.lists(THING, max_size=4))
     def one_of_a_batch_fails(self, pick: int, things: list[Any]) -> None:
-        """Its neighbours are served all the same, one by one."""
+        """Its neighbours are served all the same: those of its experiment one by one, the others together."""
         open_ = [(m, held) for m in self.models.values() for held in m.held.values() if held.state == "open"]
         model, bad = open_[pick % len(open_)]
         item = Feedback(self.ledger.find(model.name), [(bad.ticket, model.value([1, 1, 1]))])
@@ -508,11 +509,15 @@ class Machine(RuleBasedStateMachine):
                 raise ZeroDivisionError
             return end(work, row, *rest)
 
-        with mock.patch.object(Work, "end", broken):
+        with mock.patch.object(Work, "end", broken), mock.patch.object(faults, "STRIKES", 10**9):
             answers = self.ledger.serve([*items[:1], item, *items[1:]])
         assert answers.pop(min(1, len(items))).kind == "internal"
-        for one, answer in zip(made, answers, strict=True):
-            self.check([one], [answer])
+        pairs = list(zip(made, answers, strict=True))
+        for one, answer in pairs:
+            if one[0] is model:
+                self.check([one], [answer])
+        others = [pair for pair in pairs if pair[0][0] is not model]
+        self.check([one for one, _ in others], [answer for _, answer in others])
 
     # --- what ends the process ---
 

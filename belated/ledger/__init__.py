@@ -8,7 +8,16 @@ database.py     opens either by its address
 experiment.py   what an experiment is, and what it makes of feedback
 player.py       one learner state at work: decide, learn, release, replace, grow
 ledger.py       a batch of requests becomes answers, in one transaction
-fold.py         statistics, folded from the events
+requests.py     what a batch asks of one experiment
+faults.py       which experiments fail, and rest for a while
+migrate.py      an earlier database is brought up to date
+parts.py        what of a request is on record under its key
+changes.py      other rules for an experiment
+erase.py        what belonged to a deleted one goes
+access.py       the log of who did what
+files.py        files that are nobody else's business
+fold.py         statistics of one experiment, folded from its events
+folder.py       those of all, in memory and saved
 price.py        the price of delay so far, from the theorems
 advice.py       where theory is bent, in words
 upkeep.py       retention, and states of earlier versions

@@ -89,6 +89,21 @@ def warnings(experiment: Experiment, ended: int, expired: int, late: int, waits:
     return said
 
 
+def defaults(experiment: Experiment, outstanding: int, ended: int, counted: Sequence[int] | None) -> list[str]:
+    """What to know of mean rewards where some are learned by default."""
+    if experiment.on_expiry is None:
+        return []
+    if counted is None:
+        return ["Mean rewards are of feedback alone, without what was learned by default: earlier events are deleted."]
+    if outstanding <= SHARE * ended:
+        return []
+    return [
+        f"{outstanding:,} decisions are open and {ended:,} have ended. Feedback counts when it comes, the default of "
+        f"{experiment.on_expiry:g} only at expiry: until then mean rewards lean to what was sent. Their intervals "
+        "reach to where they would be if all that is open ended by default."
+    ]
+
+
 def notes(experiment: Experiment) -> list[str]:
     """What cannot be known from here, and where to look."""
     said = []

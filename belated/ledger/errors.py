@@ -20,6 +20,8 @@ Kind = Literal[
     "unsupported",
     "key_reused",
     "too_many_outstanding",
+    "damaged",
+    "waited",
     "internal",
     "storage",
 ]
@@ -31,6 +33,10 @@ class Refused(BelatedError):
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Damaged(BelatedError):
+    """What is stored of an experiment cannot be what was written."""
 
 
 class Raced(BelatedError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from belated import catalog, notation, require
 from belated.catalog import quoted
-from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Unsupported
+from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import state_dtype
@@ -30,6 +30,14 @@ LETTERS = 200
 STATE_BYTES = 1 << 20
 CONTEXT = 10_000
 OUTSTANDING = 10_000_000
+#: What one transaction takes, in decisions or feedback of small states; the bytes of a state that cost as much as one.
+TOGETHER = 2_000
+COSTLY = 1024
+#: What of an experiment can be changed.
+RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
+#: Control characters, ends of lines and paragraphs, and what changes the direction of what follows.
+HIDDEN = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"
+UNSEEN = re.compile(f"[{HIDDEN}]")
 #: Characters of an error about a forecaster.
 MESSAGE = 500
 
@@ -60,6 +68,8 @@ class Experiment:
     id: int = 0
     created_at: float = 0.0
     archived_at: float | None = None
+    #: How often its own rules were changed: see `changed_to`.
+    changes: int = 0
     #: Why nothing may change, where the stored states are of another version.
     trouble: str | None = None
     #: The version and layout of the stored states, where they are not the learner's own.
@@ -101,6 +111,16 @@ class Experiment:
     def stated(self, probability: float) -> float | None:
         """The probability of a decision on record; None if the learner does not state any (whatever stands there)."""
         return probability if self.learner.states_probability else None
+
+    @cached_property
+    def cost(self) -> int:
+        """What one decision or feedback costs, where 1 is that of a small state."""
+        return 1 + state_dtype(self.learner).itemsize // COSTLY
+
+    @property
+    def slice(self) -> int:
+        """How many decisions or feedback may go into one transaction."""
+        return max(1, TOGETHER // self.cost)
 
     # --- what people send ---
 
@@ -166,6 +186,7 @@ class Experiment:
     def renamed(self, action: int, name: str, round_: int) -> Experiment:
         """The experiment after a new action took the place of an old one."""
         _check_names([*self.actions, name])
+        check_letters("the name of an action", name)
         names = tuple(name if i == action else old for i, old in enumerate(self.actions))
         return replace(self, actions=names, retired=(*self.retired, Retired(action, self.actions[action], round_)))
 
@@ -176,6 +197,7 @@ class Experiment:
         if name in self.actions:
             raise Refused("exists", f"{self.name} has an action called {name!r} already")
         _check_names([*self.actions, name])
+        check_letters("the name of an action", name)
         self.forecaster.check_grow()
         made = self.sized((*self.actions, name))
         _check_size(made.learner)
@@ -188,6 +210,11 @@ class Experiment:
             raise Unsupported(f"{self.learner!r} is made for {len(self.actions)} actions")
         made = self.forecaster.over(learner, seed=self.forecaster.seed)
         return replace(self, actions=names, forecaster=made)
+
+    def changed_to(self, given: dict[str, Any]) -> Experiment:
+        """The experiment with other rules: any of RULES. Decisions that are open keep the time when they expire."""
+        changed = replace(self, **rules(self, {name: self.spec()[name] for name in RULES} | given))
+        return replace(changed, changes=self.changes + (changed.spec() != self.spec()))
 
     @property
     def warnings(self) -> list[str]:
@@ -218,6 +245,7 @@ class Experiment:
         """As it is stored."""
         version, layout = self.stored or (self.learner.version, layout_text(self.learner))
         spec = self.spec() | {"retired": [[old.action, old.name, old.round] for old in self.retired]}
+        spec |= {"changes": self.changes} if self.changes else {}
         return ExperimentRow(self.id, self.name, json.dumps(spec), version, layout, self.created_at, self.archived_at)
 
     @staticmethod
@@ -225,12 +253,16 @@ class Experiment:
         """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
         spec = json.loads(row.spec)
         retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
-        made = make(row.name, **spec)
+        changes = require.integer("changes", spec.pop("changes", 0), low=0)
+        strange = sorted(spec.keys() - make.__annotations__.keys())
+        if strange:
+            raise InvalidState(f"its spec says {strange[0]!r}, which this version of belated does not know")
+        made = make(row.name, **spec, stored=True)
         stored = (row.version, row.layout)
         if stored == (made.learner.version, layout_text(made.learner)):
             stored = None  # type: ignore[assignment]
         dates: dict[str, Any] = {"created_at": row.created_at, "archived_at": row.archived_at}
-        return replace(made, id=row.id, retired=retired, stored=stored, **dates)
+        return replace(made, id=row.id, retired=retired, changes=changes, stored=stored, **dates)
 
 
 def make(
@@ -243,35 +275,69 @@ def make(
     seed: int | None = None,
     limits: dict[str, Any] | None = None,
     retention_seconds: float | None = None,
+    stored: bool = False,
 ) -> Experiment:
-    """An experiment from what a person says; InvalidArgument names what is wrong."""
+    """An experiment from what a person says; InvalidArgument names what is wrong.
+
+    `stored`: it was made before, maybe by an earlier version, which took names of any letters.
+    """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidArgument(f"name must be 1 to 64 letters, digits, '.', '_' or '-', got {name!r}")
     _check_names(actions)
+    for each in () if stored else actions:
+        check_letters("the name of an action", each)
     low, high = require.interval("reward_range", reward_range)
-    expiry = None if expiry_seconds is None else require.real("expiry_seconds", expiry_seconds, above=0, high=1e10)
-    retention = None if retention_seconds is None else require.real("retention_seconds", retention_seconds, low=60)
-    limits = dict(limits or {})
-    most = require.integer("limits.outstanding", limits.pop("outstanding", OUTSTANDING), low=1, high=10**9)
-    if limits:
-        raise InvalidArgument(f"limits has no {next(iter(limits))!r}; it takes outstanding")
     seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
     built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
-    made = Experiment(name, tuple(actions), built, low, high, expiry, None, most, retention)
+    made = Experiment(name, tuple(actions), built, low, high)
     learner = made.learner
     if not made.scales and not learner.smallest <= low < high <= learner.largest:
         raise InvalidArgument(
             f"reward_range must lie in [{learner.smallest:g}, {learner.largest:g}], which {quoted(learner)} takes, got "
             f"{reward_range!r}"
         )
-    if on_expiry == "drop":
-        return made
-    if not made.takes_numbers:
-        raise Unsupported(f"on_expiry must be 'drop' for {made.learner!r}: it learns from more than one reward")
-    if isinstance(on_expiry, str):
-        raise InvalidArgument(f"on_expiry must be 'drop' or a reward, got {quoted(on_expiry)}")
-    default = require.real("on_expiry", on_expiry, low=low, high=high)
-    return replace(made, on_expiry=default)
+    given = (expiry_seconds, on_expiry, limits, retention_seconds)
+    return replace(made, **rules(made, dict(zip(RULES, given, strict=True))))
+
+
+def rules(of: Experiment, given: dict[str, Any]) -> dict[str, Any]:
+    """What RULES are as fields of an experiment."""
+    unknown = next((name for name in given if name not in RULES), None)
+    if unknown is not None:
+        raise InvalidArgument(f"{unknown!r} cannot be changed; these can: {', '.join(RULES)}")
+    expiry, on_expiry, limits, retention = (given[name] for name in RULES)
+    limits = dict(limits or {})
+    most = require.integer("limits.outstanding", limits.pop("outstanding", OUTSTANDING), low=1, high=10**9)
+    if limits:
+        raise InvalidArgument(f"limits has no {next(iter(limits))!r}; it takes outstanding")
+    return {
+        "expiry": None if expiry is None else require.real("expiry_seconds", expiry, above=0, high=1e10),
+        "on_expiry": _on_expiry(of, on_expiry),
+        "outstanding": most,
+        "retention": None if retention is None else require.real("retention_seconds", retention, low=60),
+    }
+
+
+def _on_expiry(of: Experiment, given: Any) -> float | None:
+    if given == "drop":
+        return None
+    if not of.takes_numbers:
+        raise Unsupported(f"on_expiry must be 'drop' for {of.learner!r}: it learns from more than one reward")
+    if isinstance(given, str):
+        raise InvalidArgument(f"on_expiry must be 'drop' or a reward, got {quoted(given)}")
+    return require.real("on_expiry", given, low=of.low, high=of.high)
+
+
+def check_letters(what: str, text: str) -> None:
+    r"""Refuse letters that nobody sees and that turn what is shown around: control and bidirectional characters.
+
+    >>> check_letters("the name", "ads\u202etxt")
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: the name has the character U+202E, which cannot be seen: 'ads\u202etxt'
+    """
+    found = UNSEEN.search(text)
+    if found is not None:
+        raise InvalidArgument(f"{what} has the character U+{ord(found[0]):04X}, which cannot be seen: {text!a}")
 
 
 def _check_names(actions: Any) -> None:

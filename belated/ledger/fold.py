@@ -1,25 +1,21 @@
 """Statistics, folded from the events: counts, the peak, delays, rewards, and how they went over time.
 
-A `Fold` is what is known of one experiment up to some event. The `Folder` keeps one for each in memory, catches up when
-it is asked, and saves them now and then, so that a restart need not read all events again.
+A `Fold` is what is known of one experiment up to some event; `folder.py` keeps one for each.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import threading
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from belated.errors import BelatedError
 from belated.ledger import advice
-from belated.ledger.errors import Refused
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.price import Met, price
-from belated.ledger.store import Event, ExperimentRow, Reader, Store
+from belated.ledger.store import Event
 from belated.theory.intervals import from_sums
 
 #: Raised whenever what a saved fold holds, or means, changes. Those that say nothing are of the first.
@@ -32,11 +28,10 @@ QUANTILES = (0.5, 0.9, 0.99)
 POINTS = 500
 #: Points of the series in an overview.
 FEW = 60
-#: Events that are read at a time.
-CHUNK = 2000
 #: The level of the interval of a mean reward.
 LEVEL = 0.95
-#: What can happen to actions.
+#: What can happen to a decision, and to actions.
+KINDS = frozenset({"decide", "feedback", "stale", "default", "drop", "cancel"})
 CHANGES = {"replace": "replaced", "grow": "added"}
 
 
@@ -54,7 +49,8 @@ class Fold:
         self.before: list[int] = []  # pulls of actions that had the number earlier
         self.open: list[int] = []
         self.peaks: list[int] = []
-        self.rewards: list[list[float]] = []  # count, sum, sum of squares
+        self.rewards: list[list[float]] = []  # count, sum, sum of squares; what was learned by default is among them
+        self.defaults: list[int] | None = []  # how many of those were learned by default; None: they are not among them
         self.waits: list[list[float]] = []  # see advice.Waits
         self.symbols: dict[str, int] = {}
         self.delays: dict[str, int] = {}
@@ -62,13 +58,15 @@ class Fold:
         self.series: list[list[float]] = []
         self.spacing = 1.0
         if data is not None:
-            self.__dict__.update({"total": None} | data)
+            earlier: list[int] | None = None if data.get("kinds", {}).get("default") else []
+            self.__dict__.update({"total": None, "defaults": earlier} | data)
         self._have(actions)
 
     def _have(self, actions: int) -> None:
         """Room for so many actions."""
-        for counts in (self.pulls, self.before, self.open, self.peaks):
-            counts.extend([0] * (actions - len(counts)))
+        for counts in (self.pulls, self.before, self.open, self.peaks, self.defaults):
+            if counts is not None:
+                counts.extend([0] * (actions - len(counts)))
         for _ in range(len(self.rewards), actions):
             self.rewards.append([0, 0.0, 0.0])
             self.waits.append([0, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -76,6 +74,8 @@ class Fold:
     def add(self, event: Event) -> None:
         """The next event."""
         kind, action = event.kind, event.action or 0
+        if kind == "change":
+            return
         if kind in ("replace", "grow"):
             if event.instance == 0:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
@@ -83,7 +83,11 @@ class Fold:
                 self.before[action] = self.pulls[action]
                 self.rewards[action] = [0, 0.0, 0.0]
                 self.waits[action] = [0, 0.0, 0.0, 0.0, 0.0, 0.0]
+                if self.defaults is not None:
+                    self.defaults[action] = 0
             return
+        if kind not in KINDS or not 0 <= action < len(self.pulls):
+            raise Damaged(f"an event that is {kind!r} of action {event.action}")
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if kind == "decide":
             self.peak = max(self.peak, self.outstanding)
@@ -98,6 +102,9 @@ class Fold:
             self.open[action] -= 1
             if kind == "feedback":
                 self._reward(event)
+            if kind == "default" and self.defaults is not None:
+                self.defaults[action] += 1
+                self._count(action, read_value(event.value))
             if kind in ("feedback", "stale"):
                 self._delay(event.delay or 0.0)
         self._point(event.at)
@@ -111,10 +118,13 @@ class Fold:
             return
         numbers = enumerate(value) if isinstance(value, list) else ((event.action or 0, value),)
         for action, number in numbers:
-            reward = self.rewards[action]
-            reward[0] += 1
-            reward[1] += number
-            reward[2] += number * number
+            self._count(action, number)
+
+    def _count(self, action: int, number: float) -> None:
+        reward = self.rewards[action]
+        reward[0] += 1
+        reward[1] += number
+        reward[2] += number * number
 
     def _wait(self, action: int, delay: float, reward: float) -> None:
         x = math.log(max(delay, LEAST_DELAY))
@@ -149,11 +159,29 @@ class Fold:
         try:
             data = json.loads(text)
             found = data.pop("format", 1)
+            if found != FORMAT:
+                return found if isinstance(found, int) else 0
+            made = cls(0, data=data)
+            return made if made._sound() else 0
         except (ValueError, TypeError, AttributeError):
             return 0
-        if found != FORMAT:
-            return found if isinstance(found, int) else 0
-        return cls(0, data=data) if data.keys() <= cls(0).__dict__.keys() else 0
+
+    def _sound(self) -> bool:
+        """Whether everything is of the kind that it must be: a damaged one is made again from the events."""
+        blank = Fold(0).__dict__
+        if self.__dict__.keys() != blank.keys():
+            return False
+        lists = (self.pulls, self.before, self.open, self.peaks, [] if self.defaults is None else self.defaults)
+        wide = ((self.rewards, 3), (self.waits, 6), (self.series, 5))
+        numbers = [self.outstanding, self.peak, self.total or 0, self.longest, self.spacing, self.seats, self.instances]
+        numbers += [each for some in (self.kinds, self.symbols, self.delays) for each in some.values()]
+        numbers += [each for some in lists for each in some]
+        numbers += [each for rows, width in wide for row in rows for each in row if len(row) == width]
+        return (
+            all(isinstance(each, float | int) for each in numbers)
+            and all(len(some) == len(self.pulls) for some in (*lists[:4], self.rewards, self.waits))
+            and all(len(row) == width for rows, width in wide for row in rows)
+        )
 
     def statistics(self, experiment: Experiment, counters: dict[str, int], queues: dict[int, int]) -> dict[str, Any]:
         """All of it, for people and programs."""
@@ -179,7 +207,10 @@ class Fold:
             },
             "expired_share": expired / decisions if decisions else 0.0,
             "price": asdict(price(experiment, self._met(experiment, counts))),
-            "warnings": advice.warnings(experiment, counts["feedback"] + expired, expired, counts["late"], waits),
+            "warnings": [
+                *advice.defaults(experiment, self.outstanding, counts["feedback"] + expired, self.defaults),
+                *advice.warnings(experiment, counts["feedback"] + expired, expired, counts["late"], waits),
+            ],
             "notes": advice.notes(experiment),
         }
 
@@ -192,12 +223,12 @@ class Fold:
             "outstanding": self.outstanding,
             "peak": self.peak,
             "instances": self.instances,
-            "late": counters.get("late", 0),
+            "late": int(counters.get("late", 0)),
             "expired": kinds("drop", 0) + kinds("default", 0),
             "cancelled": kinds("cancel", 0),
-            "conflicts": counters.get("conflict", 0),
-            "duplicates": counters.get("duplicate", 0),
-            "unknown": counters.get("unknown", 0),
+            "conflicts": int(counters.get("conflict", 0)),
+            "duplicates": int(counters.get("duplicate", 0)),
+            "unknown": int(counters.get("unknown", 0)),
         }
 
     def brief(self, experiment: Experiment, counters: dict[str, int]) -> dict[str, Any]:
@@ -236,11 +267,18 @@ class Fold:
         count, total, squares = self.rewards[action]
         mean = total / count if count else None
         # It holds at all times together: how often a learner plays an action depends on what that has paid.
-        interval = list(from_sums(int(count), total, squares, experiment.low, experiment.high, LEVEL))
+        ends = (experiment.low, experiment.high)
+        interval = list(from_sums(int(count), total, squares, *ends, LEVEL))
+        default, waiting = experiment.on_expiry, self.open[action]
+        if default is not None and waiting and mean is not None:  # all that is open may end by default
+            sums = (total + waiting * default, squares + waiting * default * default)
+            other = from_sums(int(count) + waiting, *sums, *ends, LEVEL)
+            interval = [min(interval[0], other[0]), max(interval[1], other[1])]
         return {
             "name": experiment.actions[action],
             "pulls": self.pulls[action] - self.before[action],
             "rewards": count,
+            "defaults": None if self.defaults is None else self.defaults[action],
             "mean": mean,
             "interval": interval,
             "open": self.open[action],
@@ -263,142 +301,8 @@ class Fold:
         return {"histogram": ends, "quantiles": found, "longest": self.longest if total else None}
 
 
-class Folder:
-    """The folds of all experiments. Safe to call from several threads."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._folds: dict[int, Fold] = {}
-        self._changed: set[int] = set()
-        self._saving: set[int] = set()
-        self._upto: int | None = None
-        #: Experiments whose statistics another version saved, and whose events are not all there any more: why.
-        self.lost: dict[int, str] = {}
-        #: How many events were folded since the last save.
-        self.unsaved = 0
-
-    def catch_up(self) -> None:
-        """Fold what happened since."""
-        with self._lock:
-            while self._next():
-                pass
-
-    def _next(self) -> bool:
-        with self._store.read() as session:
-            if self._upto is None or not self._store.exclusive:
-                stored = session.folds(-1 if self._upto is None else self._upto)  # others may have come further
-                self._upto = max((upto for upto, _ in stored.values()), default=self._upto or 0)
-                found = {number: Fold.from_json(text) for number, (_, text) in stored.items()}
-                self._folds |= {number: fold for number, fold in found.items() if isinstance(fold, Fold)}
-                others = {number: fold for number, fold in found.items() if not isinstance(fold, Fold)}
-                if others:
-                    self._fold_again(session, others, self._upto)
-            events = session.events_after(self._upto, CHUNK)
-            if any(event.experiment not in self._folds for _, event in events):
-                for row in session.experiments():
-                    self._folds.setdefault(row.id, _empty(_opened(row)))
-        for number, event in events:
-            self._folds[event.experiment].add(event)
-            self._changed.add(event.experiment)
-            self._upto = number
-        self.unsaved += len(events)
-        return len(events) == CHUNK
-
-    def _fold_again(self, session: Reader, formats: dict[int, int], upto: int) -> None:
-        """Fold all events of experiments whose saved statistics are of another version."""
-        found = {row.id: _opened(row) for row in session.experiments() if row.id in formats}
-        known = {number: experiment for number, experiment in found.items() if experiment is not None}
-        self._folds |= {number: Unread(0) for number in found.keys() - known.keys()}
-        folds = {number: _empty(experiment) for number, experiment in known.items()}
-        begun: set[tuple[int, int]] = set()
-        at = 0
-        while at < upto and (events := session.events_after(at, CHUNK)):
-            for number, event in events:
-                at = number
-                if number <= upto and event.experiment in folds:
-                    begun |= {(event.experiment, event.instance)} if event.seq == 1 else set()
-                    folds[event.experiment].add(event)
-        for number, experiment in known.items():
-            gone = [at for at in session.checkpoints(number) if (number, at) not in begun]
-            if gone:
-                self.lost[number] = (
-                    f"the statistics of {experiment.name} were saved in format {formats[number]} by another version of "
-                    f"belated, this one reads format {FORMAT}; they cannot be made again, since some of their events "
-                    "were deleted after the retention time"
-                )
-            else:
-                self.lost.pop(number, None)
-            self._folds[number] = folds[number]
-            self._changed.add(number)
-
-    def to_save(self) -> list[tuple[int, int, str]]:
-        """Rows that say what is known here; call `saved` once they are committed."""
-        with self._lock:
-            self._saving |= self._changed
-            self._changed = set()
-            self.unsaved, upto = 0, self._upto or 0
-            return [(each, upto, self._folds[each].to_json()) for each in sorted(self._saving - self.lost.keys())]
-
-    def saved(self) -> None:
-        """What `to_save` gave is committed."""
-        with self._lock:
-            self._saving.clear()
-
-    def statistics(self, experiment: Experiment) -> dict[str, Any]:
-        """The statistics of one experiment, up to the last commit."""
-        self._store.settle()
-        self.catch_up()
-        with self._store.read() as session:
-            counters = session.counters(experiment.id)
-            queues = session.queue_lengths(experiment.id) if experiment.forecaster.queues() else {}
-            now = session.now()
-        with self._lock:
-            if experiment.id in self.lost:
-                raise Refused("unsupported", self.lost[experiment.id])
-            fold = self._folds.get(experiment.id) or _empty(experiment)
-            known = fold.statistics(experiment, counters, queues) | {"at": now}
-            return json.loads(json.dumps(known))  # type: ignore[no-any-return]
-
-    def overview(self, experiments: Sequence[Experiment]) -> dict[str, Any]:
-        """A few numbers of each experiment, up to the last commit; `trouble` says where they cannot be known."""
-        self._store.settle()
-        self.catch_up()
-        with self._store.read() as session:
-            counters = [session.counters(experiment.id) for experiment in experiments]
-            now = session.now()
-        with self._lock:
-            folds = [
-                _empty(each) if each.id in self.lost else self._folds.get(each.id) or _empty(each)
-                for each in experiments
-            ]
-            known = [
-                fold.brief(of, counts) | ({"trouble": self.lost[of.id]} if of.id in self.lost else {})
-                for fold, of, counts in zip(folds, experiments, counters, strict=True)
-            ]
-            return {"at": now, "experiments": json.loads(json.dumps(known))}
-
-
-class Unread(Fold):
-    """Of an experiment that cannot be opened here: those who can will fold its events."""
-
-    def add(self, event: Event) -> None:
-        pass
-
-    def to_json(self) -> str:
-        return json.dumps({"format": 0})
-
-
-def _opened(row: ExperimentRow) -> Experiment | None:
-    try:
-        return Experiment.from_row(row)
-    except BelatedError:
-        return None
-
-
-def _empty(experiment: Experiment | None) -> Fold:
-    if experiment is None:
-        return Unread(0)
+def empty(experiment: Experiment) -> Fold:
+    """Nothing is known yet."""
     made = Fold(len(experiment.actions), experiment.learner.feedback == "symbol")
     made.instances = made.seats = experiment.forecaster.seats
     return made

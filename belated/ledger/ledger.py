@@ -8,36 +8,42 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.imports import hinted
-from belated.ledger import upkeep
-from belated.ledger.errors import Raced, Refused, StorageError
+from belated.ledger import access, changes, erase, upkeep
+from belated.ledger.errors import Damaged, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
-from belated.ledger.fold import Folder
+from belated.ledger.faults import Faults, explained
+from belated.ledger.folder import Folder
 from belated.ledger.items import (
+    Administration,
     Archive,
     Cancel,
+    Change,
     Create,
     Decide,
-    Decided,
+    Delete,
+    Erase,
     Feedback,
     Grow,
     Item,
-    Outcome,
+    Probe,
+    Record,
     Replace,
     Sweep,
     Upkeep,
     read_value,
-    write_value,
+    waited,
 )
 from belated.ledger.player import Player, make_instance, vector
-from belated.ledger.store import DecisionRow, Key, Store, Writer
+from belated.ledger.requests import Placed, Requests, tickets, unknown
+from belated.ledger.store import DecisionRow, ExperimentRow, Key, Remark, Store, Writer
 from belated.ledger.work import Running, Work
 
 log = logging.getLogger("belated")
@@ -59,8 +65,13 @@ class Ledger:
         self._running: dict[int, Running] = {}
         self._named: dict[str, Experiment] = {}
         self._broken: dict[str, str] = {}
+        self._rows: dict[int, ExperimentRow] = {}  # as they were when they were opened
+        self.faults = Faults()
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
+        self._gone: set[int] = set()
         self._generation: int | None = None
+        #: Whether data of deleted experiments is left.
+        self.erasing = False
         self.refresh()
 
     # --- what anybody may call ---
@@ -72,17 +83,48 @@ class Ledger:
             if generation == self._generation:
                 return
             rows = session.experiments()
+            self.erasing = bool(erase.deleted(session))
+        self._forget({each.id for each in self._named.values()} - {row.id for row in rows})
         for row in rows:
             known = self._named.get(row.name)
-            if known is not None and known.trouble is None and known.row() == row:
-                continue
-            try:
-                self._remember(upkeep.opened(self.store, row))
-                self._broken.pop(row.name, None)
-            except BelatedError as error:
-                self._broken[row.name] = f"{row.name} cannot be opened: {hinted(error)}"
-                log.error(self._broken[row.name])
+            current = known is None or known.trouble is not None or known.row() == row
+            if self._rows.get(row.id) != row or not current:
+                self._open(row)
+                self._rows[row.id] = row
         self._generation = generation
+
+    def _open(self, row: ExperimentRow) -> None:
+        """Know an experiment as it is stored, or why it cannot be used: that is found out once."""
+        try:
+            opened = self._up_to_date(row)
+        except StorageError:
+            raise
+        except Exception as error:
+            said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
+            self._broken[row.name] = f"{row.name} cannot be opened: {said}"
+            self._named.pop(row.name, None)
+            log.error(self._broken[row.name])
+            return
+        if self._broken.pop(row.name, None) is not None:
+            self.folder.start_again()
+        self.faults.worked(opened.id)
+        self._remember(opened)
+
+    def _up_to_date(self, row: ExperimentRow, tries: int = TRIES) -> Experiment:
+        try:
+            return upkeep.opened(self.store, row)
+        except Raced:  # another process brings it up to date too
+            if tries == 1:
+                raise
+            return self._up_to_date(row, tries - 1)
+
+    def _forget(self, numbers: set[int]) -> None:
+        """These experiments are gone."""
+        if numbers:
+            self._gone |= numbers
+            self._named = {name: each for name, each in self._named.items() if each.id not in numbers}
+            self._running = {number: each for number, each in self._running.items() if number not in numbers}
+            self.folder.forget(numbers)
 
     def experiments(self) -> list[Experiment]:
         """All that can be used, oldest first."""
@@ -91,6 +133,13 @@ class Ledger:
     def unopened(self) -> dict[str, str]:
         """Those that cannot be used, and why."""
         return dict(self._broken)
+
+    def failing(self) -> dict[str, str]:
+        """Those that can be opened and fail, whose decisions do not expire or whose events are not deleted, and why."""
+        reasons = self.faults.reasons()
+        known = [(each.name, [each.id, ("expiry", each.id), ("retention", each.id)]) for each in self.experiments()]
+        found = {name: next((reasons[key] for key in keys if key in reasons), None) for name, keys in known}
+        return {name: why for name, why in found.items() if why is not None}
 
     def has(self, name: str) -> bool:
         """Whether the name is taken."""
@@ -113,25 +162,11 @@ class Ledger:
             now = session.now()
         experiment = self._known(experiment)
         if row is None or row.experiment != experiment.id:
-            raise _unknown(experiment)
-        due = row.state == "open" and row.expires_at is not None and row.expires_at <= now
-        context = vector(row.context)
-        return {
-            "ticket": row.ticket.hex(),
-            "action": row.action,
-            "name": experiment.name_of(row.action, row.round),
-            "probability": experiment.stated(row.probability),
-            "round": row.round,
-            "state": "expired" if due else row.state,
-            "context": None if context is None else context.tolist(),
-            "allowed": None if row.allowed is None else [experiment.actions[i] for i in json.loads(row.allowed)],
-            "value": read_value(row.value),
-            "decided_at": row.decided_at,
-            "expires_at": row.expires_at,
-            "closed_at": row.closed_at,
-            "replaced": bool(row.stale),
-            "remarks": [{"kind": each.kind, "value": read_value(each.value), "at": each.at} for each in remarks],
-        }
+            raise unknown(experiment)
+        try:
+            return _shown(experiment, row, remarks, now)
+        except (ValueError, TypeError, IndexError) as error:
+            raise explained(experiment.name, Damaged(f"the decision {row.ticket.hex()}: {error}")) from None
 
     def statistics(self, experiment: Experiment) -> dict[str, Any]:
         """What happened so far, up to the last commit."""
@@ -155,7 +190,7 @@ class Ledger:
         return [alone[id(item)] if id(item) in alone else next(answers) for item in items]
 
     def _serve(self, items: Sequence[Item], tries: int = TRIES) -> list[Any]:
-        """If the batch as a whole fails it is undone and its items are served one by one."""
+        """If the batch as a whole fails it is undone, and served in parts: by experiment, then one by one."""
         if not items:
             return []
         try:
@@ -164,40 +199,79 @@ class Ledger:
             return self._together(items)
         except Exception as error:
             for running in self._running.values():
-                running.player.forget()
-                running.outstanding = None
+                running.forget()
             if isinstance(error, Raced) and tries > 1:
                 return self._serve(items, tries - 1)
-            if len(items) == 1 or isinstance(error, StorageError):
-                return [_failure(error)] * len(items)
-            log.warning("a batch of %d items failed (%r): they are served one by one", len(items), error)
-        return [self._serve([item])[0] for item in items]
+            parts = self._parts(items)
+            if isinstance(error, StorageError) or not parts:
+                return [self._failure(items[0], error)] * len(items)
+            log.warning("a batch of %d items failed (%r): it is served in parts", len(items), error)
+        answers = {id(item): answer for part in parts for item, answer in zip(part, self._serve(part), strict=True)}
+        if isinstance(items[0], Sweep | Upkeep):
+            return [any(answer is True for answer in answers.values())]
+        return [answers[id(item)] for item in items]
+
+    def _parts(self, items: Sequence[Item]) -> list[list[Item]]:
+        """Smaller batches, in which what fails has less company; empty where there are none."""
+        first = items[0]
+        if isinstance(first, Sweep | Upkeep):
+            one = [0, *(experiment.id for experiment in self.experiments())]
+            return [] if first.only is not None else [[replace(first, only=number)] for number in one]
+        parts: dict[int, list[Item]] = {}
+        for item in items:
+            experiment = getattr(item, "experiment", None)
+            parts.setdefault(0 if experiment is None else self._as_it_is(experiment).id, []).append(item)
+        if len(parts) > 1:
+            return list(parts.values())
+        return [[item] for item in items] if len(items) > 1 else []
+
+    def _failure(self, item: Item, error: Exception) -> Refused:
+        """What is answered where a whole transaction failed."""
+        if isinstance(item, Probe):
+            said = f": {error.__cause__}" if self.store.exclusive else ""
+            return Refused("storage", f"the database does not take writes{said}")
+        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record):
+            return _failure(error)
+        if isinstance(item, Sweep | Upkeep):
+            named = {experiment.id: experiment.name for experiment in self.experiments()}
+            kind = "expiry" if isinstance(item, Sweep) else "retention"
+            return self.faults.failed((kind, item.only), named.get(item.only or 0, "upkeep"), error)
+        experiment = self._as_it_is(item.experiment)
+        return self.faults.failed(experiment.id, experiment.name, error)
 
     def _together(self, items: Sequence[Item]) -> list[Any]:
+        gone = {at for at, item in enumerate(items) if _about(item) in self._gone}
+        if gone:
+            left = [item for at, item in enumerate(items) if at not in gone]
+            rest = iter(self._together(left) if left else ())
+            return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
-        for item in items:
-            if isinstance(item, Decide | Feedback | Cancel | Replace):
-                self._run(self._as_it_is(item.experiment))  # which may compile: not while rows are locked
-        with self.store.write(alone=isinstance(items[0], Create | Archive | Replace | Grow)) as session:
+        self._make_ready(items)
+        with self.store.write(alone=isinstance(items[0], Administration | Erase)) as session:
             if session.generation() != self._generation:
                 raise Raced("another process changed an experiment")
             now = session.now()
-            works: dict[int, Work] = {}
+            works: list[Work] = []
             for at, item in enumerate(items):
-                if isinstance(item, Create | Archive | Replace | Grow):
-                    answers[at] = self._administer(item, session, now)
+                if isinstance(item, Administration):
+                    answers[at] = self._administer(item, session, now) if item.begin() else waited()
+                elif isinstance(item, Record):
+                    access.used(session, item.uses)
+                    access.note(session, item.notes)
+                elif isinstance(item, Erase):
+                    answers[at] = erase.step(session, item.limit)
                 elif isinstance(item, Upkeep):
-                    answers[at] = upkeep.tick(self.folder, self.experiments(), session, now, item.limit)
+                    among = self._among(item.only)
+                    answers[at] = upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
                 elif isinstance(item, Sweep):
                     answers[at] = self._sweep(item, session, now, works)
-            self._closings(items, answers, session, now, works)
-            self._decisions(items, answers, session, now, works)
-            for work in works.values():
-                work.flush()
-        for work in works.values():
-            if work.running.outstanding is not None:
-                work.running.outstanding += work.delta
+                elif isinstance(item, Probe):
+                    session.set_meta("probed", repr(now))
+                    answers[at] = True
+            self._shared(items, answers, session, now, works)
+            for work in works:
+                work.finish()
         for item in items:
             if isinstance(item, Create) and item.experiment.name in self._changed:
                 made = self._changed[item.experiment.name]
@@ -207,9 +281,24 @@ class Ledger:
                 self._running[made.id] = Running(made, item.player)
         for changed in self._changed.values():
             self._remember(changed)
+        self._forget({item.experiment.id for item in items if isinstance(item, Delete)})
+        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or isinstance(items[0], Delete)
         if any(isinstance(item, Upkeep) for item in items):
             self.folder.saved()
         return answers
+
+    def _make_ready(self, items: Sequence[Item]) -> None:
+        """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
+        for item in items:
+            if isinstance(item, Decide | Feedback | Cancel | Replace):
+                experiment = self._as_it_is(item.experiment)
+                if self._refusal(experiment) is None:
+                    with suppress(Exception):
+                        self._run(experiment)
+
+    def _among(self, only: int | None) -> list[Experiment]:
+        """The experiments, or the one of them."""
+        return [each for each in self.experiments() if only is None or each.id == only]
 
     def _remember(self, experiment: Experiment) -> None:
         self._named[experiment.name] = experiment
@@ -236,11 +325,8 @@ class Ledger:
             running = self._running[experiment.id] = Running(experiment, self.prepare(experiment))
         return running
 
-    def _work(self, experiment: Experiment, session: Writer, now: float, works: dict[int, Work]) -> Work:
-        work = works.get(experiment.id)
-        if work is None:
-            work = works[experiment.id] = Work(self._run(experiment), experiment, session, now, self.store.exclusive)
-        return work
+    def _work(self, experiment: Experiment, session: Writer, now: float) -> Work:
+        return Work(self._run(experiment), experiment, session, now, self.store.exclusive)
 
     def _as_it_is(self, experiment: Experiment) -> Experiment:
         """The experiment as it is now: it may have changed since the item was made."""
@@ -248,14 +334,23 @@ class Ledger:
 
     # --- experiments ---
 
-    def _administer(self, item: Create | Archive | Replace | Grow, session: Writer, now: float) -> Experiment | Refused:
+    def _administer(self, item: Administration, session: Writer, now: float) -> Experiment | Refused:
         try:
             if isinstance(item, Create):
-                return self._create(item, session, now)
+                made = self._create(item, session, now)
+                changes.note(session, now, item, "created", repr(made.forecaster))
+                return made
             experiment = self._as_it_is(item.experiment)
+            if isinstance(item, Delete):
+                erase.begin(session, experiment.id)
+                changes.note(session, now, item, "deleted", "with all data")
+                return experiment
             _check_writable(experiment)
             if isinstance(item, Archive):
-                changed = replace(experiment, archived_at=experiment.archived_at or now)
+                archived_at = None if item.undo else experiment.archived_at or now
+                changed = replace(experiment, archived_at=archived_at)
+            elif isinstance(item, Change):
+                changed = changes.change(item, experiment, session, now)
             elif isinstance(item, Grow):
                 changed = self._grow(item, experiment, session, now)
             else:
@@ -266,7 +361,10 @@ class Ledger:
             return Refused("unsupported", str(error))
         except InvalidArgument as error:
             return Refused("invalid", str(error))
+        if changed.row() == experiment.row():
+            return experiment
         session.change_experiment(changed.row())
+        changes.note(session, now, item, *changes.told(item, experiment, changed))
         self._changed[changed.name] = changed
         return changed
 
@@ -297,210 +395,150 @@ class Ledger:
         Work(Running(grown, item.player), grown, session, now, self.store.exclusive).grow(experiment.learner)
         return grown
 
-    # --- what ends ---
+    # --- decisions, feedback, cancellations ---
 
-    def _sweep(self, item: Sweep, session: Writer, now: float, works: dict[int, Work]) -> bool:
+    def _sweep(self, item: Sweep, session: Writer, now: float, works: list[Work]) -> bool:
         more = False
-        for experiment in self.experiments():
-            if experiment.expiry is None or experiment.trouble is not None:
+        for experiment in self._among(item.only):
+            key = ("expiry", experiment.id)
+            if experiment.expiry is None and not experiment.changes:
                 continue
-            rows = session.due(experiment.id, now, item.limit)
-            if not rows:
+            if experiment.trouble is not None or self.faults.resting(key) is not None:
                 continue
-            work = self._work(experiment, session, now, works)
-            work.load([row.instance for row in rows])
-            default = experiment.on_expiry
-            for row in rows:
-                work.end(row, "drop" if default is None else "default", default)
-            more = more or len(rows) == item.limit
+            limit = min(item.limit, experiment.slice)
+            try:
+                rows = session.due(experiment.id, now, limit)
+                if rows:
+                    works += self._expire(experiment, rows, session, now)
+            except self.store.spoils:
+                raise
+            except Exception as error:
+                self.faults.failed(key, experiment.name, error)
+                continue
+            more = more or len(rows) == limit
         return more
 
-    def _closings(
-        self,
-        items: Sequence[Item],
-        answers: list[Any],
-        session: Writer,
-        now: float,
-        works: dict[int, Work],
+    def _expire(self, experiment: Experiment, rows: list[DecisionRow], session: Writer, now: float) -> list[Work]:
+        """End these decisions: all together, or, where that fails, those that can be ended."""
+        work = self._work(experiment, session, now)
+        try:
+            work.expire(rows)
+            self.faults.worked(("expiry", experiment.id))
+            return [work]
+        except self.store.spoils:
+            raise
+        except Exception as error:
+            work.running.forget()
+            if len(rows) == 1:
+                self.faults.failed(("expiry", experiment.id), experiment.name, error)
+                return []
+        for row in rows:
+            for each in self._expire(experiment, [row], session, now):
+                each.finish()
+        return []
+
+    def _shared(
+        self, items: Sequence[Item], answers: list[Any], session: Writer, now: float, works: list[Work]
     ) -> None:
-        wanted = {ticket for item in items for ticket in _tickets(item) if ticket is not None}
+        """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
+        wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
         rows = session.decisions(sorted(wanted)) if wanted else {}
-        chosen = [(at, item) for at, item in enumerate(items) if isinstance(item, Feedback | Cancel)]
-        instances: dict[int, list[int]] = {}
-        for _, item in chosen:
-            for ticket in _tickets(item):
-                row = rows.get(ticket) if ticket is not None else None
-                if row is not None and row.state == "open":
-                    instances.setdefault(row.experiment, []).append(row.instance)
-        self._load(items, instances, session, now, works)
-        for at, item in chosen:
-            experiment = self._as_it_is(item.experiment)
-            if experiment.trouble is not None:
-                answers[at] = Refused("read_only", experiment.trouble)
-                continue
-            work = works[experiment.id]
-            if isinstance(item, Cancel):
-                answers[at] = [self._cancel(work, ticket, rows) for ticket in item.tickets]
-            else:
-                answers[at] = [self._feedback(work, ticket, value, rows) for ticket, value in item.entries]
-
-    def _load(
-        self,
-        items: Sequence[Item],
-        instances: dict[int, list[int]],
-        session: Writer,
-        now: float,
-        works: dict[int, Work],
-    ) -> None:
-        """Have all states in hand that end decisions, and the only ones that make them, in the order of their keys."""
-        wanted: dict[int, Experiment] = {}
-        for item in items:
-            if isinstance(item, Decide | Feedback | Cancel):
-                experiment = self._as_it_is(item.experiment)
-                wanted[experiment.id] = experiment
-        for number, experiment in sorted(wanted.items()):
-            if experiment.trouble is None:
-                self._work(experiment, session, now, works).load(instances.get(number, ()))
-
-    def _feedback(self, work: Work, ticket: bytes | None, value: Any, rows: dict[bytes, DecisionRow]) -> Outcome:
-        if isinstance(value, Refused):
-            return value
-        row = _row_of(work, ticket, rows)
-        if isinstance(row, Refused):
-            return row
-        if row.state == "open" and (row.expires_at is None or work.now < row.expires_at):
-            try:
-                rows[row.ticket] = work.end(row, "feedback", value)
-            except InvalidArgument as error:
-                return Refused("invalid", str(error))
-            return "applied"
-        if row.state in ("open", "expired"):
-            work.remark("late", row.ticket, value)
-            return "late"
-        if row.state == "closed" and row.value == write_value(value):
-            work.counts["duplicate"] += 1
-            return "duplicate"
-        work.remark("conflict", row.ticket, value)
-        if row.state == "cancelled":
-            return Refused("cancelled", f"the decision {row.ticket.hex()} was cancelled before")
-        return Refused(
-            "conflict", f"the decision {row.ticket.hex()} has another feedback already: {row.value}, which stays"
-        )
-
-    def _cancel(self, work: Work, ticket: bytes | None, rows: dict[bytes, DecisionRow]) -> Outcome:
-        row = _row_of(work, ticket, rows)
-        if isinstance(row, Refused):
-            return row
-        if row.state == "cancelled":
-            return "cancelled"
-        if row.state == "closed":
-            return Refused("closed", f"the decision {row.ticket.hex()} has its feedback already")
-        if row.state == "expired" or (row.expires_at is not None and work.now >= row.expires_at):
-            return Refused("expired", f"the decision {row.ticket.hex()} has expired")
-        rows[row.ticket] = work.end(row, "cancel")
-        return "cancelled"
-
-    # --- what begins ---
-
-    def _decisions(
-        self, items: Sequence[Item], answers: list[Any], session: Writer, now: float, works: dict[int, Work]
-    ) -> None:
-        chosen: dict[int, list[int]] = {}
-        first: dict[tuple[int, str], int] = {}
-        again: list[tuple[int, int]] = []
-        known = self._known_keys(items, session)
-        for at, item in enumerate(items):
-            if not isinstance(item, Decide):
-                continue
-            experiment = self._as_it_is(item.experiment)
-            pair = (experiment.id, item.key) if item.key is not None else None
-            if pair is not None and pair in known:
-                answers[at] = _answer_again(item, known[pair].digest, known[pair].answer)
-            elif pair is not None and pair in first:
-                again.append((at, first[pair]))
-            elif (refusal := _cannot_decide(experiment)) is not None:
-                answers[at] = refusal
-            else:
-                if pair is not None:
-                    first[pair] = at
-                chosen.setdefault(experiment.id, []).append(at)
+        pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
+        known = session.find_keys(pairs) if pairs else {}
         keys: list[Key] = []
-        for number, places in chosen.items():
-            item = items[places[0]]
-            assert isinstance(item, Decide)
-            work = self._work(self._as_it_is(item.experiment), session, now, works)
-            assert number == work.experiment.id
-            self._decide_all(work, [(at, items[at]) for at in places], answers, keys)
+        extended: list[tuple[Key, str]] = []
+        for experiment, asked in self._by_experiment(items, answers):
+            for requests in self._ask(experiment, Requests(asked, rows, known), session, now, works):
+                keys += requests.keys
+                extended += requests.extended
+                for at, answer in requests.answers.items():
+                    answers[at] = answer
         if keys:
             session.add_keys(keys)
-        for at, before in again:
-            item, one = items[at], items[before]
-            assert isinstance(item, Decide) and isinstance(one, Decide)
-            answers[at] = answers[before] if item.digest == one.digest else _other_body(item)
+        for row, before in extended:
+            session.extend_key(row, before)
 
-    def _known_keys(self, items: Sequence[Item], session: Writer) -> dict[tuple[int, str], Key]:
-        wanted = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
-        return session.find_keys(wanted) if wanted else {}
-
-    def _decide_all(self, work: Work, asked: list[tuple[int, Any]], answers: list[Any], keys: list[Key]) -> None:
-        """All decisions that a batch asks of one experiment."""
-        granted: list[tuple[int, Decide, tuple[int, ...] | None]] = []
-        total = 0
-        limit = work.experiment.outstanding
-        for at, item in asked:
-            try:
-                allowed = work.experiment.numbers(item.allowed)
-            except InvalidArgument as error:
-                answers[at] = Refused("invalid", str(error))
+    def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
+        found: dict[int, tuple[Experiment, list[Placed]]] = {}
+        for at, item in enumerate(items):
+            if not isinstance(item, Decide | Feedback | Cancel):
                 continue
-            if work.outstanding() + total + len(item.contexts) > limit:
-                answers[at] = Refused(
-                    "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
-                )
+            if not item.begin():
+                answers[at] = waited()
                 continue
-            granted.append((at, item, allowed))
-            total += len(item.contexts)
-        if not total:
-            return
-        work.expect([context for _, item, _ in granted for context in item.contexts])
-        round_ = work.session.take_rounds(work.experiment.id, total)
-        random = secrets.token_bytes(16 * total)
-        used = 0
-        for at, item, allowed in granted:
-            made = []
-            for context in item.contexts:
-                ticket = random[16 * used : 16 * used + 16]
-                made.append(work.make(context, allowed, ticket, round_ + used))
-                used += 1
-            answers[at] = made
-            if item.key is not None:
-                keys.append(
-                    Key(
-                        work.experiment.id,
-                        item.key,
-                        item.digest,
-                        json.dumps([astuple(each) for each in made]),
-                        work.now,
-                    )
-                )
+            experiment = self._as_it_is(item.experiment)
+            found.setdefault(experiment.id, (experiment, []))[1].append((at, item))
+        return [pair for _, pair in sorted(found.items())]
+
+    def _ask(
+        self, experiment: Experiment, requests: Requests, session: Writer, now: float, works: list[Work]
+    ) -> list[Requests]:
+        """Serve these: all together, or, where that fails, those that can be served."""
+        refusal = self._refusal(experiment)
+        if refusal is not None:
+            requests.refuse(refusal)
+            return [requests]
+        running = self._running.get(experiment.id)
+        try:
+            work = self._work(experiment, session, now)
+            running = work.running
+            requests.serve(work)
+            works.append(work)
+            self.faults.worked(experiment.id)
+            return [requests]
+        except self.store.spoils:
+            raise
+        except Exception as error:
+            if running is not None:
+                running.forget()
+            if len(requests.asked) == 1:
+                requests.refuse(self.faults.failed(experiment.id, experiment.name, error))
+                return [requests]
+        served = []
+        for alone in requests.alone():
+            mine: list[Work] = []
+            served += self._ask(experiment, alone, session, now, mine)
+            for work in mine:
+                work.finish()
+        return served
+
+    def _refusal(self, experiment: Experiment) -> Refused | None:
+        """Why nothing may be asked of it now."""
+        if experiment.trouble is not None:
+            return Refused("read_only", experiment.trouble)
+        return self.faults.resting(experiment.id)
 
 
-def _tickets(item: Item) -> Sequence[bytes | None]:
-    if isinstance(item, Feedback):
-        return [ticket for ticket, _ in item.entries]
-    return item.tickets if isinstance(item, Cancel) else ()
+def _about(item: Item) -> int | None:
+    """The number of the experiment that an item is about."""
+    experiment = getattr(item, "experiment", None)
+    return None if experiment is None else experiment.id
 
 
-def _row_of(work: Work, ticket: bytes | None, rows: dict[bytes, DecisionRow]) -> DecisionRow | Refused:
-    row = rows.get(ticket) if ticket is not None else None
-    if row is None or row.experiment != work.experiment.id:
-        work.counts["unknown"] += 1
-        return _unknown(work.experiment)
-    return row
+def _is_gone(item: Item) -> Refused:
+    return Refused("unknown_experiment", f"{getattr(item, 'experiment').name} was deleted")  # noqa: B009
 
 
-def _unknown(experiment: Experiment) -> Refused:
-    return Refused("unknown_ticket", f"{experiment.name} never gave out this ticket")
+def _shown(experiment: Experiment, row: DecisionRow, remarks: Sequence[Remark], now: float) -> dict[str, Any]:
+    """A decision as data."""
+    due = row.state == "open" and row.expires_at is not None and row.expires_at <= now
+    context = vector(row.context)
+    return {
+        "ticket": row.ticket.hex(),
+        "action": row.action,
+        "name": experiment.name_of(row.action, row.round),
+        "probability": experiment.stated(row.probability),
+        "round": row.round,
+        "state": "expired" if due else row.state,
+        "context": None if context is None else context.tolist(),
+        "allowed": None if row.allowed is None else [experiment.actions[i] for i in json.loads(row.allowed)],
+        "value": read_value(row.value),
+        "decided_at": row.decided_at,
+        "expires_at": row.expires_at,
+        "closed_at": row.closed_at,
+        "replaced": bool(row.stale),
+        "remarks": [{"kind": each.kind, "value": read_value(each.value), "at": each.at} for each in remarks],
+    }
 
 
 def _check_writable(experiment: Experiment) -> None:
@@ -508,27 +546,9 @@ def _check_writable(experiment: Experiment) -> None:
         raise Refused("read_only", experiment.trouble)
 
 
-def _cannot_decide(experiment: Experiment) -> Refused | None:
-    if experiment.trouble is not None:
-        return Refused("read_only", experiment.trouble)
-    if experiment.archived_at is not None:
-        return Refused("archived", f"{experiment.name} is archived: it makes no more decisions")
-    return None
-
-
-def _answer_again(item: Decide, digest: bytes, answer: str) -> Any:
-    if digest != item.digest:
-        return _other_body(item)
-    return [Decided(*made) for made in json.loads(answer)]
-
-
-def _other_body(item: Decide) -> Refused:
-    return Refused("key_reused", f"the key {item.key!r} was used before with another body")
-
-
 def _failure(error: Exception) -> Refused:
     if isinstance(error, StorageError):
         log.error("%s", error)
-        return Refused("storage", "the database did not answer; it is safe to ask again with the same key or feedback")
+        return Refused("storage", "the database does not answer; it is safe to ask again with the same key or feedback")
     log.error("a request failed", exc_info=error)
     return Refused("internal", "this request failed; nothing was changed")

@@ -18,6 +18,7 @@ from belated.forecasters.instance import Instance
 from belated.forecasters.process import check_prediction, choice
 from belated.forecasters.room import NOTHING, Letter
 from belated.kernels.random import key_of
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.store import State
 from belated.protocols import Floats
@@ -77,6 +78,8 @@ class Player:
         """The learner with this state."""
         if self._current is not state:
             self.settle()
+            if len(state.data) != len(self._fresh):
+                raise Damaged(f"state {state.instance} has {len(state.data)} bytes, not {len(self._fresh)}")
             self.instance.become(state.instance, state.data)
             self._current = state
         return self.instance
@@ -204,7 +207,8 @@ class Rows(ABC):
             layout, held = self.rule.layout(), self.state(0).held
             if layout is None:
                 return None
-            assert held is not None
+            if held is None or len(held) != layout.itemsize:
+                raise Damaged(f"the notes of its rule are not the {layout.itemsize} bytes that they must be")
             self._book = np.frombuffer(held, layout).copy()
         return self._book[0]
 
@@ -293,9 +297,13 @@ def write_queued(experiment: Experiment, letter: Letter, feedback: Any) -> bytes
 
 def read_queued(experiment: Experiment, data: bytes) -> tuple[Letter, Any]:
     """What `write_queued` wrote."""
-    numbers, learner = np.frombuffer(data, np.float64).copy(), experiment.learner
+    learner, only = experiment.learner, experiment.forecaster.queues_feedback_only
+    size = learner.feedback_size + (0 if only else 4 + learner.context_size + learner.memo)
+    if len(data) != 8 * size:
+        raise Damaged(f"queued feedback has {len(data)} bytes, not {8 * size}")
+    numbers = np.frombuffer(data, np.float64).copy()
     letter = NOTHING
-    if not experiment.forecaster.queues_feedback_only:
+    if not only:
         (action, probability, seat, number), rest = numbers[:4].tolist(), numbers[4:]
         context, rest = rest[: learner.context_size], rest[learner.context_size :]
         memo, numbers = rest[: learner.memo], rest[learner.memo :]

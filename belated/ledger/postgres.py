@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from belated.errors import InvalidArgument, InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import Raced, StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -72,6 +72,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 #: Columns by name, as PostgreSQL types.
 TYPES = {
@@ -156,6 +157,12 @@ class Session:
     def now(self) -> float:
         return self.clock if self.clock is not None else float(self.run(f"SELECT {CLOCK}").fetchall()[0][0])
 
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql.replace("?", "%s"), values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql.replace("?", "%s"), values)
+
     def generation(self) -> int:
         return self.changes if self.clock is not None else int(self.meta("changes") or 0)
 
@@ -209,6 +216,10 @@ class Session:
         rows = self.run(sql, (id_, self.settled(), limit))
         return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows]
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        sql = "SELECT 1 FROM events WHERE experiment = %s AND id <= %s LIMIT 1"
+        return bool(self.run(sql, (experiment, upto)).fetchall())
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s ORDER BY round"
         some: list[DecisionRow] = []
@@ -245,9 +256,13 @@ class Session:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > %s", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    def lag(self) -> float:
+        sql = "SELECT at FROM events WHERE id >= %s ORDER BY id LIMIT 1"
+        waiting = self.run(sql, (self.settled(),)).fetchall()
+        return max(0.0, self.now() - waiting[0][0]) if waiting else 0.0
+
     def tokens(self) -> list[Token]:
-        rows = self.run("SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at")
-        return [Token._make(row) for row in rows]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -281,6 +296,12 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = %s, version = %s, layout = %s, archived_at = %s WHERE id = %s"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+        self._changed()
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = %s", (experiment,))
+        for numbers in ("rounds", "instances"):
+            self.connection.execute(f"DROP SEQUENCE {numbers}_{int(experiment)}")
         self._changed()
 
     def _take(self, sequence: str, count: int) -> int:
@@ -381,6 +402,11 @@ class Session:
         sql = f"INSERT INTO keys ({', '.join(names)}) SELECT * FROM {_unnest(names)}"
         self.run(sql, _columns(names, sorted(rows)))
 
+    def extend_key(self, row: Key, before: str) -> None:
+        sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s AND answer = %s RETURNING 1"
+        if not self.run(sql, (row.answer, row.experiment, row.key, before)).fetchall():
+            raise Raced(f"another process went on with the key {row.key!r}")
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < %s ORDER BY at LIMIT %s"
         return self.run(f"DELETE FROM keys WHERE (experiment, key) IN ({sql})", (before, limit)).rowcount
@@ -394,8 +420,7 @@ class Session:
         )
 
     def add_token(self, token: Token) -> None:
-        sql = "INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (%s, %s, %s, %s, %s)"
-        self.run(sql, token)
+        self.run(f"INSERT INTO tokens ({TOKEN}) VALUES ({', '.join(['%s'] * len(token))})", token)
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = %s WHERE name = %s AND revoked_at IS NULL RETURNING 1"
@@ -431,12 +456,13 @@ class Session:
         )
         sql = (
             "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = %s AND e.instance = k.instance "
-            "AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "AND e.seq <= k.seq WHERE e.id <= "
+            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = %s) "
             "ORDER BY e.instance, e.seq LIMIT %s"
         )
         if not self.run("SELECT pg_try_advisory_xact_lock(%s)", (PURGE_LOCK,)).fetchall()[0][0]:
             return 0  # another process is at it
-        old = self.run(kept + sql, (experiment, before, experiment, limit)).fetchall()
+        old = self.run(kept + sql, (experiment, before, experiment, experiment, limit)).fetchall()
         closed = array("bytea", (ticket for _, kind, ticket in old if kind != "decide" and ticket is not None))
         self.run("SELECT FROM decisions WHERE ticket = ANY(%s::bytea[]) ORDER BY ticket FOR UPDATE", (closed,))
         self.run("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ANY(%s::bytea[])", (closed,))
@@ -445,6 +471,20 @@ class Session:
             sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %s AND c.instance = k.instance"
             self.run(f"{kept}{sql} AND c.seq < k.seq", (experiment, before, experiment))
         return len(old)
+
+
+def _address(url: str) -> dict[str, Any]:
+    """What an address says. Of one that is wrong nothing is shown: a part of its password might be taken for a port."""
+    try:
+        known = conninfo_to_dict(url)
+        if all(port.isdigit() for port in str(known.get("port") or 0).split(",")):
+            return known
+    except psycopg.ProgrammingError:
+        pass
+    raise InvalidArgument(
+        "this is not the address of a database: it is written postgresql://USER:PASSWORD@HOST:PORT/NAME, where other "
+        "characters than letters and digits are written %XX"
+    )
 
 
 def _state(row: Sequence[Any]) -> State:
@@ -462,18 +502,24 @@ def _counting(rows: str, by: int) -> str:
 
 
 class Postgres:
-    """A database on a PostgreSQL server. With `serve` the tables are made where they are missing."""
+    """A database on a PostgreSQL server.
+
+    With `serve` the tables are made where they are missing; without it and `write` nothing is written. An earlier
+    schema is brought up to date with `migrate`, read as it is with `earlier`, and otherwise refused.
+    """
 
     exclusive = False
+    spoils: tuple[type[Exception], ...] = (psycopg.Error,)
 
-    def __init__(self, url: str, *, serve: bool = False) -> None:
-        try:
-            known = conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise InvalidArgument(f"this is not the address of a database: {str(error).strip()}") from None
+    def __init__(
+        self, url: str, *, serve: bool = False, write: bool = False, migrate: bool = False, earlier: bool = False
+    ) -> None:
+        known = _address(url)
         #: The address as it may be shown.
         self.name = make_conninfo("", **{key: known[key] for key in ("host", "port", "dbname") if key in known})
         self._url = url
+        self._writes = serve or write
+        self.migrates = migrate
         self._base = 0
         self._writer: Session | None = None
         self._idle: list[Session] = []
@@ -482,12 +528,13 @@ class Postgres:
         self._places = threading.BoundedSemaphore(READERS)
         try:
             with self._connect() as connection:
-                self._prepare(connection, serve)
+                self._prepare(connection, serve, earlier)
         except psycopg.Error as error:
             raise InvalidState(f"{self.name} cannot be used as a database: {str(error).strip()}") from None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        options = " ".join(f"-c {key}={value}" for key, value in SETTINGS.items())
+        settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
+        options = " ".join(f"-c {key}={value}" for key, value in settings.items())
         given = conninfo_to_dict(self._url).get("options") or ""
         return psycopg.connect(
             self._url, options=f"{given} {options}", autocommit=True, application_name="belated", connect_timeout=10,
@@ -506,7 +553,7 @@ class Postgres:
             raise
         return Session(connection, self._base)
 
-    def _prepare(self, connection: psycopg.Connection[Any], serve: bool) -> None:
+    def _prepare(self, connection: psycopg.Connection[Any], serve: bool, earlier: bool) -> None:
         """Tables of this version, whoever of several processes makes them."""
         if connection.info.server_version < 130000:
             raise InvalidState(f"{self.name} is PostgreSQL {connection.info.server_version // 10000}; 13 is the oldest")
@@ -514,13 +561,8 @@ class Postgres:
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             session = Session(connection, 0)
             version = self._version(session)
-            if version == 0 and not serve:
-                raise InvalidState(f"there is no database of belated at {self.name}")
-            if version > schema.SCHEMA:
-                raise InvalidState(
-                    f"{self.name} has schema {version}, this version of belated reads up to {schema.SCHEMA}"
-                )
-            if version < schema.SCHEMA:
+            schema.refuse(self.name, version, serve=serve, migrate=self.migrates or earlier)
+            if version < schema.SCHEMA and self._writes:
                 for statement in schema.statements("postgresql", version):
                     connection.execute(statement.encode())
                 session.set_meta("schema", str(schema.SCHEMA))
@@ -533,17 +575,22 @@ class Postgres:
             return 0
         if not (meta and decisions):
             raise InvalidState(f"{self.name} is a database of something else")
-        return int(session.meta("schema") or 0)
+        found = session.meta("schema") or ""
+        if not found.isdigit():
+            raise InvalidState(f"{self.name} is damaged: its table meta says that its schema is {found!r}")
+        return int(found)
 
     def _check_base(self, session: Session) -> int:
         """What is added to transaction numbers: in a restored copy they start anew, and events must not."""
-        base = int(session.meta("base") or 0)
-        here = int(session.run("SELECT pg_current_xact_id()::text::bigint").fetchall()[0][0])
+        noted = session.meta("base") or "0"
+        base = int(noted) if noted.lstrip("-").isdigit() else 0  # a damaged one is found again below
+        here = int(session.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()[0][0])
         before = session.last_event() >> PLACES
         before = max(before, *(upto >> PLACES for upto, _ in session.folds().values()), 0)
         if before >= base + here:
             base = before + 1 - here
-            session.set_meta("base", str(base))
+            if self._writes:
+                session.set_meta("base", str(base))
         return base
 
     @contextmanager
@@ -621,8 +668,7 @@ class Postgres:
 
     def backup(self, file: str) -> None:
         """A copy of one moment by `pg_dump`, for `pg_restore`."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         known = conninfo_to_dict(self._url)
         password = known.pop("password", None)
         environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
@@ -630,8 +676,10 @@ class Postgres:
         try:
             subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         except FileNotFoundError:
+            os.unlink(file)
             raise InvalidState("pg_dump was not found; it comes with the package postgresql-client") from None
         except subprocess.CalledProcessError as error:
+            os.unlink(file)
             raise StorageError(f"{self.name}: {error.stderr.strip()}") from None
 
     def close(self) -> None:

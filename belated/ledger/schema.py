@@ -6,8 +6,10 @@ queued feedback and learner states are the bytes of float64 numbers and of recor
 
 from __future__ import annotations
 
+from belated.errors import InvalidState
+
 #: Raised whenever a table changes; `MIGRATIONS[n]` leads from n to n + 1.
-SCHEMA = 3
+SCHEMA = 4
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: ("CREATE INDEX remarks_of_a_ticket ON remarks (ticket)",),
     2: (
@@ -16,6 +18,17 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE decisions ADD COLUMN memo {blob}",
         "DROP INDEX states_free",
         "CREATE INDEX states_free ON states (experiment, pool, instance) WHERE free = 1",
+    ),
+    3: (
+        "ALTER TABLE tokens ADD COLUMN experiments TEXT",
+        "ALTER TABLE tokens ADD COLUMN rate {real}",
+        "ALTER TABLE tokens ADD COLUMN expires_at {real}",
+        "ALTER TABLE tokens ADD COLUMN used_at {real}",
+        # Who changed what, and who was turned away.
+        """CREATE TABLE log (
+        id {serial}, at {real} NOT NULL, who TEXT NOT NULL, address TEXT NOT NULL, what TEXT NOT NULL,
+        experiment TEXT, detail TEXT NOT NULL
+    )""",
     ),
 }
 
@@ -97,8 +110,9 @@ TABLES = (
     "CREATE INDEX keys_by_age ON keys (at)",
     """CREATE TABLE tokens (
         digest {blob} PRIMARY KEY, name TEXT NOT NULL, scopes TEXT NOT NULL, created_at {real} NOT NULL,
-        revoked_at {real}
+        revoked_at {real}, experiments TEXT, rate {real}, expires_at {real}, used_at {real}
     ) {clustered}""",
+    MIGRATIONS[3][-1],
     # Statistics as far as event `upto`.
     "CREATE TABLE folds (experiment {big} PRIMARY KEY, upto {big} NOT NULL, counters TEXT NOT NULL) {clustered}",
     # A state as it was after event `seq`, with the queues. `floor`: nothing before it can be replayed.
@@ -138,6 +152,19 @@ MORE: dict[str, tuple[str, ...]] = {
         "INSERT INTO meta (key, value) VALUES ('changes', '0')",
     ),
 }
+
+
+def refuse(name: str, version: int, *, serve: bool, migrate: bool) -> None:
+    """Say why a database of that version cannot be used, if it cannot; version 0 is an empty one."""
+    if version > SCHEMA:
+        raise InvalidState(f"{name} has schema {version}, this version of belated reads up to {SCHEMA}")
+    if version == 0 and not serve:
+        raise InvalidState(f"{name} is empty: there is no database of belated in it")
+    if 0 < version < SCHEMA and not migrate:
+        raise InvalidState(
+            f"{name} has schema {version}, this version of belated needs {SCHEMA}: make a backup (`belated backup`), "
+            "then bring it up to date by `belated migrate` or `belated serve --migrate`"
+        )
 
 
 def statements(dialect: str, version: int = 0) -> list[str]:

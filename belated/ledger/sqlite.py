@@ -19,6 +19,7 @@ from typing import Any
 from belated.errors import InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import StorageError
+from belated.ledger.files import make_private
 from belated.ledger.store import (
     Checkpoint,
     Closing,
@@ -47,6 +48,7 @@ EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool"
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
+TOKEN = ", ".join(Token._fields)
 
 
 def _marks(count: int) -> str:
@@ -56,15 +58,23 @@ def _marks(count: int) -> str:
 class Session:
     """One connection; in a `write`, one transaction."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, make: bool = False, write: bool = True) -> None:
+        path = Path(file).absolute().as_uri() + ("?mode=rwc" if make else "?mode=rw")
         self.connection = sqlite3.connect(
-            file, timeout=PATIENCE / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+            path,
+            timeout=PATIENCE / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            uri=True,
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
         try:
             self.run("PRAGMA cache_size = -65536")
             self.run("PRAGMA temp_store = MEMORY")
+            if not write:
+                self.run("PRAGMA query_only = ON")
         except BaseException:
             self.connection.close()
             raise
@@ -95,6 +105,12 @@ class Session:
 
     def now(self) -> float:
         return float(self.run(NOW).fetchone()[0])
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self.run(sql, values).fetchall()
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.run(sql, values)
 
     def generation(self) -> int:
         return 0
@@ -136,6 +152,10 @@ class Session:
         rows = self.run(f"SELECT id, {EVENT} FROM events WHERE id > ? ORDER BY id LIMIT ?", (id_, limit))
         return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows.fetchall()]
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        sql = "SELECT 1 FROM events WHERE experiment = ? AND id <= ? LIMIT 1"
+        return self.run(sql, (experiment, upto)).fetchone() is not None
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         found = self.run(f"SELECT {DECISION} FROM decisions WHERE experiment = ? ORDER BY round", (experiment,))
         while rows := found.fetchmany(size):
@@ -164,9 +184,11 @@ class Session:
         rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > ?", (after,))
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    def lag(self) -> float:
+        return 0.0
+
     def tokens(self) -> list[Token]:
-        sql = "SELECT digest, name, scopes, created_at, revoked_at FROM tokens ORDER BY created_at"
-        return [Token._make(row) for row in self.run(sql)]
+        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -188,6 +210,9 @@ class Session:
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = ?, version = ?, layout = ?, archived_at = ? WHERE id = ?"
         self.run(sql, (row.spec, row.version, row.layout, row.archived_at, row.id))
+
+    def remove_experiment(self, experiment: int) -> None:
+        self.run("DELETE FROM experiments WHERE id = ?", (experiment,))
 
     def take_rounds(self, experiment: int, count: int) -> int:
         sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
@@ -251,6 +276,9 @@ class Session:
     def add_keys(self, rows: Iterable[Key]) -> None:
         self._insert("INSERT INTO keys (experiment, key, digest, answer, at)", rows)
 
+    def extend_key(self, row: Key, before: str) -> None:
+        self.run("UPDATE keys SET answer = ? WHERE experiment = ? AND key = ?", (row.answer, row.experiment, row.key))
+
     def purge_keys(self, before: float, limit: int) -> int:
         sql = "SELECT experiment, key FROM keys WHERE at < ? ORDER BY at LIMIT ?"
         old = self.run(sql, (before, limit)).fetchall()
@@ -261,7 +289,7 @@ class Session:
         self.many("INSERT OR REPLACE INTO folds (experiment, upto, counters) VALUES (?, ?, ?)", rows)
 
     def add_token(self, token: Token) -> None:
-        self.run("INSERT INTO tokens (digest, name, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?)", token)
+        self._insert(f"INSERT INTO tokens ({TOKEN})", [token])
 
     def revoke(self, name: str, at: float) -> int:
         sql = "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
@@ -292,7 +320,8 @@ class Session:
         )
         sql = (
             "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = :experiment "
-            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= (SELECT coalesce(max(upto), 0) FROM folds) "
+            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= "
+            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = :experiment) "
             "ORDER BY e.instance, e.seq LIMIT :limit"
         )
         old = self.run(kept + sql, values | {"limit": limit}).fetchall()
@@ -306,21 +335,38 @@ class Session:
 
 
 class SQLite:
-    """A database in one file. With `serve` it is created where missing and held against other servers."""
+    """A database in one file.
+
+    With `serve` it is created where missing and held against other servers; without it and `write` nothing is written.
+    An earlier schema is brought up to date with `migrate`, read as it is with `earlier`, and otherwise refused.
+    """
 
     exclusive = True
+    spoils: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, file: str | Path, *, serve: bool = False) -> None:
+    def __init__(
+        self,
+        file: str | Path,
+        *,
+        serve: bool = False,
+        write: bool = False,
+        migrate: bool = False,
+        earlier: bool = False,
+    ) -> None:
         self.file = str(file)
+        self.migrates = migrate
         if not serve and not Path(file).is_file():
             raise InvalidState(f"there is no database {self.file}")
+        self._writes = serve or write
         self._lock = _take_lock(f"{self.file}.lock") if serve else None
         self._readers: list[Session] = []
         self._guard = threading.Lock()
         try:
-            self._writer = Session(self.file)
+            if not Path(file).exists():
+                make_private(self.file)
+            self._writer = Session(self.file, make=serve, write=self._writes)
             try:
-                self._prepare()
+                self._prepare(serve, earlier)
             except BaseException:
                 self._writer.connection.close()
                 raise
@@ -331,7 +377,10 @@ class SQLite:
             self._unlock()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, serve: bool, earlier: bool) -> None:
+        schema.refuse(self.file, self._version(), serve=serve, migrate=self.migrates or earlier)
+        if not self._writes:
+            return
         run = self._writer.run
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
@@ -340,10 +389,6 @@ class SQLite:
             return
         with self.write() as session:
             version = self._version()
-            if version > schema.SCHEMA:
-                raise InvalidState(
-                    f"{self.file} has schema {version}, this version of belated reads up to {schema.SCHEMA}"
-                )
             for statement in schema.statements("sqlite", version):
                 session.run(statement)
             session.set_meta("schema", str(schema.SCHEMA))
@@ -354,7 +399,10 @@ class SQLite:
             return 0
         if ("meta",) not in tables or ("decisions",) not in tables:
             raise InvalidState(f"{self.file} is a database of something else")
-        return int(self._writer.meta("schema") or 0)
+        found = self._writer.meta("schema") or ""
+        if not found.isdigit():
+            raise InvalidState(f"{self.file} is damaged: its table meta says that its schema is {found!r}")
+        return int(found)
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[Session]:
@@ -375,7 +423,7 @@ class SQLite:
     def _reader(self) -> Iterator[Session]:
         with self._guard:
             session = self._readers.pop() if self._readers else None
-        session = session or Session(self.file)
+        session = session or Session(self.file, write=self._writes)
         try:
             yield session
         finally:
@@ -384,12 +432,15 @@ class SQLite:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        with self._reader() as session:
-            session.run("BEGIN")
-            try:
-                yield session
-            finally:
-                session.run("ROLLBACK")
+        try:
+            with self._reader() as session:
+                session.run("BEGIN")
+                try:
+                    yield session
+                finally:
+                    session.run("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            raise StorageError(f"{self.file}: {error}") from error
 
     def settle(self) -> None:
         """There is one writer: everything has its place at once."""
@@ -401,8 +452,7 @@ class SQLite:
 
     def backup(self, file: str) -> None:
         """A copy of one moment, while others go on writing."""
-        if Path(file).exists():
-            raise InvalidState(f"{file} exists already")
+        make_private(file)
         session = Session(self.file)
         try:
             session.run("VACUUM INTO ?", (file,))

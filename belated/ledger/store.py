@@ -12,6 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+#: Events of an experiment itself, and of none of its states, have this instance.
+OWN = -1
+
 
 class ExperimentRow(NamedTuple):
     """An experiment as it is stored; `spec` is JSON."""
@@ -78,10 +81,11 @@ class Closing(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change of a learner state: decide, feedback, stale, default, cancel, drop, replace or grow.
+    """A change of a learner state: decide, feedback, stale, default, cancel, drop, replace, grow or change.
 
     `stale` is feedback for an action that was replaced since; `grow` adds the action, which is the last one then;
-    `delay` is how long a decision was open.
+    `change` is of the experiment's own rules, with its JSON as the value, and leaves the learner as it was; `delay` is
+    how long a decision was open.
     """
 
     experiment: int
@@ -133,13 +137,29 @@ class Key(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A bearer token, by its digest; `scopes` are words between spaces."""
+    """A bearer token, by its digest; `scopes` are words between spaces, `experiments` a JSON list (None: all), `rate`
+    requests a second."""
 
     digest: bytes
     name: str
     scopes: str
     created_at: float
-    revoked_at: float | None
+    revoked_at: float | None = None
+    experiments: str | None = None
+    rate: float | None = None
+    expires_at: float | None = None
+    used_at: float | None = None
+
+
+class Note(NamedTuple):
+    """A line of the log: who changed what, from where, or was turned away."""
+
+    at: float
+    who: str
+    address: str
+    what: str
+    experiment: str | None
+    detail: str
 
 
 class Checkpoint(NamedTuple):
@@ -157,6 +177,9 @@ class Reader(Protocol):
 
     def now(self) -> float:
         """The database's clock."""
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a statement that all dialects share, with `?` for each value."""
 
     def generation(self) -> int:
         """Another number whenever a process makes or changes an experiment, where several may."""
@@ -182,6 +205,9 @@ class Reader(Protocol):
     def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
         """The next events of all experiments, in an order that will not change any more."""
 
+    def has_events(self, experiment: int, upto: int) -> bool:
+        """Whether it has any up to that one."""
+
     def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
         """All decisions by round, so many at a time."""
 
@@ -199,6 +225,9 @@ class Reader(Protocol):
     def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
         """Saved statistics that go further than that event."""
 
+    def lag(self) -> float:
+        """By how many seconds `events_after` lags behind what is committed."""
+
     def tokens(self) -> list[Token]: ...
 
     def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
@@ -208,12 +237,18 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """What can be read and written, in one transaction."""
 
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """A statement without rows; see `ask`."""
+
     def set_meta(self, key: str, value: str) -> None: ...
 
     def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
         """Its id; None if the name is taken. (The id in `row` does not count.) So many states come with it."""
 
     def change_experiment(self, row: ExperimentRow) -> None: ...
+
+    def remove_experiment(self, experiment: int) -> None:
+        """It is gone, and its name is free. What belongs to it is left to `erase.py`."""
 
     def take_rounds(self, experiment: int, count: int) -> int:
         """The first of so many round numbers that nobody else gets."""
@@ -253,6 +288,9 @@ class Writer(Reader, Protocol):
 
     def add_keys(self, rows: Iterable[Key]) -> None: ...
 
+    def extend_key(self, row: Key, before: str) -> None:
+        """A longer answer takes the place of `before`; Raced if another process was faster."""
+
     def purge_keys(self, before: float, limit: int) -> int: ...
 
     def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None: ...
@@ -278,6 +316,10 @@ class Store(Protocol):
 
     #: True when no other process writes experiments: then counts may be kept in memory.
     exclusive: bool
+    #: Whether states of earlier versions may be brought up to date.
+    migrates: bool
+    #: Errors after which a transaction can only be undone.
+    spoils: tuple[type[Exception], ...]
 
     def write(self, *, alone: bool = False) -> AbstractContextManager[Writer]:
         """A transaction; `alone` where no other process may write meanwhile."""

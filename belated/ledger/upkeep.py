@@ -17,8 +17,10 @@ import numpy as np
 
 from belated.forecasters.room import Letter
 from belated.forecasters.saving import dtype_of, migrated
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
-from belated.ledger.fold import Folder
+from belated.ledger.faults import Faults
+from belated.ledger.folder import Folder
 from belated.ledger.player import read_queued
 from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store, Writer
 
@@ -26,15 +28,24 @@ from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store
 KEYS_LIVE = 25 * 3600.0
 
 
-def tick(folder: Folder, experiments: Iterable[Experiment], session: Writer, now: float, limit: int) -> bool:
+def tick(
+    folder: Folder, experiments: Iterable[Experiment], session: Writer, now: float, limit: int, faults: Faults
+) -> bool:
     """Save statistics, forget old keys, keep to the retention; whether more is to do."""
     kept = [each for each in experiments if each.retention is not None and each.trouble is None]
     if kept:
         folder.catch_up()  # no event may go that is not in the statistics
-    session.put_folds(folder.to_save())
+    folder.save(session)
     more = session.purge_keys(now - KEYS_LIVE, limit) == limit
     for experiment in (each for each in kept if each.id not in folder.lost):
-        more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+        key = ("retention", experiment.id)
+        if faults.resting(key) is not None:
+            continue
+        try:
+            more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+            faults.worked(key)
+        except ValueError as error:  # of what was read; what the database says is another matter
+            faults.failed(key, experiment.name, error)
     return more
 
 
@@ -76,11 +87,20 @@ def opened(store: Store, row: ExperimentRow) -> Experiment:
     experiment = Experiment.from_row(row)
     if experiment.stored is None:
         return experiment
-    if experiment.learner.migrate is None:
+    if not movable(experiment):
         return replace(experiment, trouble=mismatch(experiment))
+    if not store.migrates:
+        said = "`belated migrate` or `belated serve --migrate` brings it up to date"
+        return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
     with store.write(alone=True) as session:
         experiment = next(Experiment.from_row(now) for now in session.experiments() if now.id == row.id)
         return experiment if experiment.stored is None else _migrate(experiment, session)
+
+
+def movable(experiment: Experiment) -> bool:
+    """Whether stored states are of an earlier version that this one can bring up to date."""
+    assert experiment.stored is not None
+    return experiment.learner.migrate is not None and experiment.stored[0] <= experiment.learner.version
 
 
 def mismatch(experiment: Experiment) -> str:
@@ -100,8 +120,12 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     version, layout = experiment.stored
     learner, now, queue = experiment.learner, session.now(), queue_bytes(experiment, session)
     changed: list[State] = []
-    for state in list(session.all_states(experiment.id)):
-        old = np.frombuffer(state.data, dtype_of(layout, len(state.data)))
+    stored = list(session.all_states(experiment.id))
+    size = len(stored[0].data) if stored else 0
+    for state in stored:
+        if len(state.data) != size:
+            raise Damaged(f"state {state.instance} has {len(state.data)} bytes, others have {size}")
+        old = np.frombuffer(state.data, dtype_of(layout, size))
         state.data = migrated(learner, version, old[0]).tobytes()
         changed.append(state)
     session.put_states(experiment.id, changed)

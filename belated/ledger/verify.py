@@ -20,7 +20,7 @@ from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.player import Memory, Player, vector
-from belated.ledger.store import Checkpoint, DecisionRow, Event, ExperimentRow, Reader, State, Store
+from belated.ledger.store import OWN, Checkpoint, DecisionRow, Event, ExperimentRow, Reader, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
 from belated.ledger.work import letter_of
 
@@ -42,6 +42,11 @@ class Report:
     events: int
     message: str = ""
 
+    @property
+    def good(self) -> bool:
+        """Whether all states came out."""
+        return self.verdict in ("identical", "equal to rounding")
+
     def __str__(self) -> str:
         states, events = ("" if count == 1 else "s" for count in (self.states, self.events))
         said = f"{self.experiment}: {self.verdict}, {self.states} state{states}, {self.events} event{events}"
@@ -56,14 +61,20 @@ def verify(store: Store) -> Iterator[Report]:
     """A report for each experiment."""
     with store.read() as session:
         for row in session.experiments():
-            yield _replay(row, session)
+            try:
+                yield _replay(row, session)
+            except store.spoils:
+                raise
+            except Exception as error:  # damaged rows may fail in any way
+                yield Report(row.name, "different", 0, 0, f"what is stored cannot be read: {error!r}")
 
 
 def _replay(row: ExperimentRow, session: Reader) -> Report:
     try:
         experiment = Experiment.from_row(row)
-    except BelatedError as error:
-        return Report(row.name, "not replayed", 0, 0, hinted(error))
+    except Exception as error:
+        said = hinted(error) if isinstance(error, BelatedError) else str(error)
+        return Report(row.name, "not replayed", 0, 0, f"it cannot be opened: {said}")
     if experiment.stored is not None:
         return Report(row.name, "not replayed", 0, 0, mismatch(experiment))
     replay = Replay(experiment, session.checkpoints(experiment.id))
@@ -91,7 +102,8 @@ class Replay:
     def run(self, session: Reader) -> None:
         """Replay all; Different names the first difference."""
         self.growths = session.growths(self.experiment.id)
-        stored, events = session.all_states(self.experiment.id), session.events_of(self.experiment.id)
+        stored = session.all_states(self.experiment.id)
+        events = self._rules(session.events_of(self.experiment.id))
         if not self.experiment.apart:
             self._all(list(stored), events)
             return
@@ -99,6 +111,32 @@ class Replay:
             self._one(self._next(stored, instance), own)
         for state in stored:
             self._one(state, iter(()))
+
+    def _rules(self, events: Iterator[Told]) -> Iterator[Told]:
+        """The events of the states. Those of the experiment itself come first: its rules must come out."""
+        known, rules = 0, dict[str, Any]()
+        for event, row in events:
+            if event.instance != OWN:
+                events = chain(((event, row),), events)
+                break
+            where = f"change {event.seq} of the rules"
+            if event.seq != known + 1:
+                raise Different(f"{where}: change {known + 1} is missing")
+            for name, (before, now) in read_value(event.value).items():
+                if rules.get(name, before) != before:
+                    raise Different(f"{where}: {name} was {before!r} before, {rules[name]!r} comes out")
+                rules[name] = now
+            known = event.seq
+            self.events += 1
+        else:
+            events = iter(())
+        stored = self.experiment.spec()
+        for name, value in rules.items():
+            if stored[name] != value:
+                raise Different(f"{name} is {stored[name]!r}, {value!r} comes out")
+        if known != self.experiment.changes:
+            raise Different(f"the rules were changed {self.experiment.changes} times, {known} are on record")
+        return events
 
     def _next(self, stored: Iterator[State], instance: int) -> State:
         """The state of that instance; those before it have no events."""
@@ -181,9 +219,9 @@ class Replay:
         elif event.kind == "decide":
             self._decide(where, room, event, row)
         elif event.kind in ("feedback", "default"):
-            room.feed(letter_of(row), self.experiment.feedback(read_value(event.value), row.action))
+            room.feed(letter_of(row, self.experiment), self.experiment.feedback(read_value(event.value), row.action))
         else:
-            room.release(letter_of(row))
+            room.release(letter_of(row, self.experiment))
 
     def _change(self, where: str, room: Memory, state: State, event: Event) -> None:
         """An action is replaced or added, in every state that is lived through."""

@@ -11,6 +11,7 @@ from typing import Any
 from belated.forecasters.process import check_grows
 from belated.forecasters.room import Letter
 from belated.kernels.states import state_dtype
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Decided, write_value
 from belated.ledger.player import Player, Rows, Stool, read_queued, vector, write_queued
@@ -37,6 +38,11 @@ class Running:
         self.player = player
         self.outstanding: int | None = None
         self.counted_at = 0.0
+
+    def forget(self) -> None:
+        """Drop what is in hand: it was not written, or was rolled back."""
+        self.player.forget()
+        self.outstanding = None
 
 
 class StoredQueues:
@@ -107,6 +113,8 @@ class Work(Rows):
     def state(self, number: int) -> State:
         if number not in self.states:
             self.load([number])
+        if number not in self.states:
+            raise Damaged(f"state {number} is missing")
         return self.states[number]
 
     def expect(self, contexts: Sequence[Floats | None]) -> None:
@@ -178,7 +186,7 @@ class Work(Rows):
             kind = "stale"
         if kind == "default" and row.stale:
             kind, value = "drop", None
-        letter = letter_of(row)
+        letter = letter_of(row, self.experiment)
         if kind in ("feedback", "default"):
             self.feed(letter, self.experiment.feedback(value, row.action))
         else:
@@ -213,6 +221,13 @@ class Work(Rows):
         """Put on record what is not learned."""
         self.remarks.append(Remark(self.experiment.id, ticket, kind, write_value(value), self.now))
         self.counts[kind] += 1
+
+    def expire(self, rows: Sequence[DecisionRow]) -> None:
+        """These decisions end without feedback."""
+        self.load([row.instance for row in rows])
+        default = self.experiment.on_expiry
+        for row in rows:
+            self.end(row, "drop" if default is None else "default", default)
 
     # --- decisions that begin ---
 
@@ -287,6 +302,12 @@ class Work(Rows):
         self._step(state)
         self._event(state, kind, None, action, None, None, None)
 
+    def finish(self) -> None:
+        """Write everything; what comes after in the same transaction counts with it."""
+        self.flush()
+        if self.running.outstanding is not None:
+            self.running.outstanding += self.delta
+
     def flush(self) -> None:
         """Write everything."""
         self.settle()
@@ -306,15 +327,25 @@ class Work(Rows):
             session.count(self.experiment.id, kind, count)
 
 
-def letter_of(row: DecisionRow) -> Letter:
-    """A decision as its feedback will need it."""
-    return Letter(
-        row.round,
-        row.action,
-        row.probability,
-        vector(row.context),
-        row.instance,
-        row.number,
-        vector(row.memo),
-        bool(row.stale),
-    )
+def letter_of(row: DecisionRow, experiment: Experiment) -> Letter:
+    """A decision as its feedback will need it; a damaged one must not come near compiled code."""
+    learner = experiment.learner
+    try:
+        letter = Letter(
+            row.round,
+            row.action,
+            row.probability,
+            vector(row.context),
+            row.instance,
+            row.number,
+            vector(row.memo),
+            bool(row.stale),
+        )
+        context, memo = (0 if each is None else len(each) for each in (letter.context, letter.memo))
+        sound = context == learner.context_size and memo in (0, learner.memo)
+        sound = sound and 0 <= row.action < len(experiment.actions)
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise Damaged(f"the decision {row.ticket.hex()} cannot be what was decided")
+    return letter

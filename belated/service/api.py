@@ -7,18 +7,23 @@ import json
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from belated.errors import InvalidArgument, Unsupported
 from belated.ledger.errors import Refused
-from belated.ledger.experiment import Experiment, make
+from belated.ledger.experiment import HIDDEN, Experiment, make
 from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
 
-#: Decisions that one request may ask for.
+#: Decisions that one request may ask for, and feedback or cancellations that it may bring.
 COUNT = 10_000
+#: What names of actions and tokens cannot have, for those who read the description.
+SEEN = {"pattern": f"^[^{HIDDEN}]*$"}
 
 Context = float | list[float]
 Value = float | str | list[float]
+
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema=SEEN)]
 
 
 class Limits(Struct, forbid_unknown_fields=True):
@@ -31,7 +36,7 @@ class NewExperiment(Struct, forbid_unknown_fields=True):
     """An experiment to create."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["ads"])]
-    actions: Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1, max_length=1000)]
+    actions: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
     forecaster: dict[str, Any] | str
     reward_range: Annotated[list[float], Meta(min_length=2, max_length=2)] = field(default_factory=lambda: [0.0, 1.0])
     expiry_seconds: float | None = None
@@ -39,6 +44,15 @@ class NewExperiment(Struct, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0)] | None = None
     limits: Limits = field(default_factory=Limits)
     retention_seconds: float | None = None
+
+
+class NewRules(Struct, forbid_unknown_fields=True):
+    """What of an experiment is to be another; what is left out stays."""
+
+    expiry_seconds: float | UnsetType | None = UNSET
+    on_expiry: str | float | UnsetType = UNSET
+    limits: Limits | UnsetType = UNSET
+    retention_seconds: float | UnsetType | None = UNSET
 
 
 class NewDecisions(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,13 +81,13 @@ class Replacement(Struct, forbid_unknown_fields=True):
     """A new action takes the place of an old one."""
 
     action: str
-    new: Annotated[str, Meta(min_length=1, max_length=200)]
+    new: Name
 
 
 class NewAction(Struct, forbid_unknown_fields=True):
     """One more action."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Name
 
 
 Body = TypeVar("Body")
@@ -107,6 +121,14 @@ def read(body: bytes, *, items: bool = False) -> Any:
         raise Malformed(f"the body is not JSON: {error}") from None
 
 
+def read_items(body: bytes) -> Any:
+    """A body that may be a list, which may not be too long."""
+    data = read(body, items=True)
+    if isinstance(data, list) and len(data) > COUNT:
+        raise Refused("invalid", f"a list may have {COUNT} items, got {len(data)}")
+    return data
+
+
 def _whole(digits: str) -> int | float:
     """A whole number; one that Python takes too long to read is infinite, and so refused by name."""
     return int(digits) if len(digits) < 1000 else float(digits)
@@ -136,6 +158,12 @@ def experiment(body: bytes) -> Experiment:
         return make(**given)
     except InvalidArgument as error:
         raise refusal(error) from None
+
+
+def rules(body: bytes) -> dict[str, Any]:
+    """The rules that a body gives."""
+    given: dict[str, Any] = msgspec.to_builtins(parse(body, NewRules))
+    return given
 
 
 def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
@@ -172,7 +200,7 @@ def feedback(to: Experiment, body: bytes) -> tuple[Feedback, list[Any] | None]:
     try:
         one = _feedback.decode(body)
     except UNREADABLE:
-        data = read(body, items=True)
+        data = read_items(body)
         if isinstance(data, list):
             return Feedback(to, [_entry(to, each) for each in data]), [_ticket_text(each) for each in data]
         one = convert(data, NewFeedback)
@@ -191,7 +219,7 @@ def _entry(to: Experiment, data: Any) -> tuple[bytes | None, Any]:
     except InvalidArgument as error:
         return _entry_ticket(data), refusal(error)
     except Refused as error:
-        return _entry_ticket(data), error
+        return _entry_ticket(data), error.with_traceback(None)
     return ticket_of(one.ticket), one.value
 
 
@@ -206,7 +234,7 @@ def _ticket_text(data: Any) -> Any:
 
 def cancel(to: Experiment, body: bytes) -> tuple[Cancel, list[Any] | None]:
     """The cancellations in a body, and the tickets of a list (None for a single one)."""
-    data = read(body, items=True)
+    data = read_items(body)
     if isinstance(data, list):
         return Cancel(to, [_entry_ticket(each) for each in data]), [_ticket_text(each) for each in data]
     return Cancel(to, [ticket_of(convert(data, Cancellation).ticket)]), None

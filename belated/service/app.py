@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,20 +17,42 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from belated.errors import InvalidArgument
-from belated.ledger.errors import Refused
+from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Archive, Create, Grow, Item, Replace, Sweep, Upkeep, ticket_of
+from belated.ledger.items import (
+    Again,
+    Archive,
+    By,
+    Cancel,
+    Change,
+    Create,
+    Decide,
+    Delete,
+    Erase,
+    Feedback,
+    Grow,
+    Item,
+    Replace,
+    Sweep,
+    Upkeep,
+    ticket_of,
+)
 from belated.ledger.ledger import Ledger
 from belated.service import api, dashboard, openapi
-from belated.service.auth import Guard
+from belated.service.auth import Bearer, Guard
 from belated.service.batch import Batcher, Busy
-from belated.service.metrics import Metrics, Place
+from belated.service.health import CONNECTION, PATIENCE, SILENT, Readiness
+from belated.service.limits import parts_of
+from belated.service.metrics import Metrics, Numbers, Place
 from belated.version import __version__
 
 log = logging.getLogger("belated")
 
 #: Bytes that a body may have.
 BODY = 1_000_000
+#: Bytes from which on bodies are read and written by threads of their own, and those of one item of an answer, about.
+LARGE = 20_000
+ITEM = 100
 #: Seconds between sweeps, and between savings of statistics; events after which these are saved earlier.
 SWEEP = 1.0
 UPKEEP = 30.0
@@ -50,17 +73,19 @@ STATUS = {
     "exists": 409,
     "archived": 409,
     "read_only": 409,
+    "damaged": 409,
     "too_large": 413,
     "invalid": 422,
     "unsupported": 422,
     "key_reused": 422,
     "too_many_outstanding": 429,
+    "too_fast": 429,
     "internal": 500,
     "busy": 503,
+    "waited": 503,
     "storage": 503,
 }
 JSON = (b"content-type", b"application/json")
-RETRY = (b"retry-after", b"1")
 POLICY = (
     b"content-security-policy",
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -72,9 +97,10 @@ SAFE = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-refer
 class Problem(Exception):
     """A request that is refused before it reaches the ledger."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, wait: float = 0.0) -> None:
         super().__init__(message)
         self.kind = kind
+        self.wait = wait
 
 
 class Request(NamedTuple):
@@ -83,6 +109,17 @@ class Request(NamedTuple):
     path: dict[str, str]
     headers: dict[bytes, bytes]
     body: bytes
+    bearer: Bearer | None = None
+    address: str = ""
+
+    @property
+    def by(self) -> By:
+        """Who asks, for the log."""
+        return By("anybody" if self.bearer is None else self.bearer.name, self.address)
+
+    def may_see(self, experiment: str) -> bool:
+        """Whether who asks may know of an experiment."""
+        return self.bearer is None or self.bearer.may_see(experiment)
 
 
 class Reply(NamedTuple):
@@ -104,9 +141,11 @@ def failure(kind: str, message: str) -> Reply:
 async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The body, if it is not too large."""
     length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or int(length) > BODY:
+    if not length.isdigit() or len(length) > 10 or int(length) > BODY:
         raise Problem("too_large", f"a body may have {BODY} bytes")
     message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Problem("malformed", "the body ended too early")
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
         parts, size = [body], len(body)
@@ -134,26 +173,33 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         service = self._service
-        headers = dict(scope["headers"])
+        headers, wait = dict(scope["headers"]), 0.0
+        address = scope["client"][0] if scope.get("client") else ""
+        bearer = None
+        CONNECTION.set(receive)
         try:
             if self._needs is not None and service.guard.needed:
-                service.check_token(headers, self._needs)
+                bearer = service.check_token(headers, self._needs, scope["path_params"].get("name"), address)
             body = await read_body(headers, receive)
-            reply = await service.answer(self._handle, Request(scope["path_params"], headers, body))
+            request = Request(scope["path_params"], headers, body, bearer, address)
+            reply = await service.answer(self._handle, request)
         except Refused as refusal:
             reply = failure(refusal.kind, str(refusal))
         except Problem as problem:
-            reply = failure(problem.kind, str(problem))
+            reply, wait = failure(problem.kind, str(problem)), problem.wait
         except api.Malformed as error:
             reply = failure("malformed", str(error))
         except Busy:
             reply = failure("busy", "too much is waiting; try again in a second")
+        except StorageError as error:
+            log.error("%s", error)
+            reply = failure("storage", SILENT)
         except Exception as error:
             log.error("a request failed", exc_info=error)
             reply = failure("internal", "this request failed")
         sent = [reply.kind, (b"content-length", str(len(reply.body)).encode()), *SAFE]
-        if reply.status == 503:
-            sent.append(RETRY)
+        if reply.status == 503 or wait:
+            sent.append((b"retry-after", str(math.ceil(wait) or 1).encode()))
         if reply.status == 401:
             sent.append((b"www-authenticate", b"Bearer"))
         if reply.kind is not JSON:
@@ -161,7 +207,7 @@ class Endpoint:
         await send({"type": "http.response.start", "status": reply.status, "headers": sent})
         await send({"type": "http.response.body", "body": reply.body})
         service.metrics.count("requests", self._name, str(reply.status))
-        service.metrics.observe("request_seconds", time.perf_counter() - started)
+        service.metrics.observe("request_seconds", time.perf_counter() - started, self._name)
 
 
 class Verbs:
@@ -181,15 +227,17 @@ class Verbs:
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """What is asked for is not there."""
-    if scope["type"] == "http":
-        await refuse("not_found", scope, send)
-    else:
-        await send({"type": "websocket.close", "code": 1000, "reason": ""})
+    await refuse("not_found", scope, send)
 
 
-async def refuse(kind: str, scope: Scope, send: Send, *headers: tuple[bytes, bytes]) -> None:
+async def refuse(
+    kind: str, scope: Scope, send: Send, *headers: tuple[bytes, bytes], message: str | None = None
+) -> None:
     """Answer what no endpoint answers."""
-    reply = failure(kind, f"{scope['method']} {scope['path']} is not part of this service, see /docs")
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1000, "reason": ""})
+        return
+    reply = failure(kind, message or f"{scope['method']} {scope['path']} is not part of this service, see /docs")
     sent = [JSON, (b"content-length", str(len(reply.body)).encode()), *SAFE, *headers]
     await send({"type": "http.response.start", "status": reply.status, "headers": sent})
     await send({"type": "http.response.body", "body": reply.body})
@@ -199,13 +247,21 @@ class Service:
     """What the routes do, over one ledger."""
 
     def __init__(
-        self, ledger: Ledger, guard: Guard, close: Callable[[], None] = lambda: None, place: Place | None = None
+        self,
+        ledger: Ledger,
+        guard: Guard,
+        close: Callable[[], None] = lambda: None,
+        place: Place | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.ledger = ledger
+        self.patience = patience
+        self._place = place
         self.guard = guard
         self.metrics = Metrics(place)
         self._close = close
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
+        self._parsers = ThreadPoolExecutor(2, thread_name_prefix="belated parser")
         self._batcher: Batcher | None = None
 
     @property
@@ -213,27 +269,56 @@ class Service:
         assert self._batcher is not None
         return self._batcher
 
-    def check_token(self, headers: dict[bytes, bytes], needs: str) -> None:
+    def check_token(self, headers: dict[bytes, bytes], needs: str, experiment: str | None, address: str) -> Bearer:
         """Refuse who may not do it."""
         given = headers.get(b"authorization", b"")
-        scopes = self.guard.scopes(given)
-        if scopes is None and given:
-            raise Problem("unauthorized", "this token is not known, or was revoked")
-        if scopes is None:
+        bearer = self.guard.bearer(given)
+        if bearer is None and given:
+            self.guard.failed(address)
+            raise Problem("unauthorized", "this token is not known, has expired, or was revoked")
+        if bearer is None:
             raise Problem("unauthorized", "this needs a bearer token: Authorization: Bearer TOKEN")
-        if needs not in scopes and "admin" not in scopes:
+        wait = bearer.rate.wait() if bearer.rate is not None else 0.0
+        if wait:
+            raise Problem("too_fast", f"this token may ask {bearer.rate} at most", wait)
+        if needs not in bearer.scopes and "admin" not in bearer.scopes:
             raise Problem("forbidden", f"this token lacks the scope {needs!r}")
+        if experiment is not None and not bearer.may_see(experiment):
+            raise Problem("forbidden", f"this token is not for the experiment {experiment!r}")
+        return bearer
 
-    async def ask(self, item: Item, weight: int = 1) -> Any:
+    async def ask(self, item: Item) -> Any:
         """The ledger's answer, committed; refusals are raised."""
-        answer = await self.batcher.submit(item, weight)
+        answer = await self.batcher.submit(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
 
+    async def ask_list(self, request: Request, item: Decide | Feedback | Cancel) -> Any:
+        """The same for what may be many."""
+        if request.bearer is not None and request.bearer.rate is not None:
+            request.bearer.rate.owe(len(parts_of(item)) - 1)
+        answer = await self.batcher.submit_list(item)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    async def large(self, size: int, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Reading and writing of bodies, out of the event loop's way where they are large."""
+        if size <= LARGE:
+            return work(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._parsers, work, *arguments)
+
     async def aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Something slow, out of the event loop's way."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
+
+    async def look(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What the database says, if it says it in time; nobody waits longer than for a decision."""
+        try:
+            return await asyncio.wait_for(self.aside(work, *arguments), self.patience)
+        except TimeoutError:
+            raise Refused("storage", SILENT) from None
 
     async def answer(self, handle: Handler, request: Request) -> Reply:
         """What a route says. An experiment that is unknown here may have been made by another process."""
@@ -242,7 +327,7 @@ class Service:
         except Refused as refusal:
             if refusal.kind != "unknown_experiment" or self.ledger.store.exclusive:
                 raise
-            await self.aside(self.ledger.refresh)
+            await self.look(self.ledger.refresh)
             return await handle(request)
 
     def find(self, request: Request) -> Experiment:
@@ -252,8 +337,9 @@ class Service:
     # --- experiments ---
 
     async def create(self, request: Request) -> Reply:
+        self._check_all(request)
         experiment, player = await self.aside(self._prepare, request.body)
-        made = await self.ask(Create(experiment, player))
+        made = await self.ask(Create(experiment, player, request.by))
         log.info("%s is created: %r", made.name, made.forecaster)
         return Reply(201, api.encode(api.described(made)))
 
@@ -263,30 +349,54 @@ class Service:
             raise Refused("exists", f"there is an experiment called {experiment.name!r} already")
         return experiment, self.ledger.prepare(experiment)
 
+    def _check_all(self, request: Request) -> None:
+        if request.bearer is not None and request.bearer.experiments is not None:
+            raise Problem("forbidden", "this token is for some experiments only")
+
     async def experiments(self, request: Request) -> Reply:
-        await self.aside(self.ledger.refresh)
-        return Reply(200, api.encode({"experiments": [api.described(each) for each in self.ledger.experiments()]}))
+        await self.look(self.ledger.refresh)
+        known = [each for each in self.ledger.experiments() if request.may_see(each.name)]
+        return Reply(200, api.encode({"experiments": [api.described(each) for each in known]}))
 
     async def experiment(self, request: Request) -> Reply:
-        await self.aside(self.ledger.refresh)
+        await self.look(self.ledger.refresh)
         return Reply(200, api.encode(api.described(self.find(request))))
 
     async def archive(self, request: Request) -> Reply:
-        return Reply(200, api.encode(api.described(await self.ask(Archive(self.find(request))))))
+        return Reply(200, api.encode(api.described(await self.ask(Archive(self.find(request), request.by)))))
+
+    async def unarchive(self, request: Request) -> Reply:
+        changed = await self.ask(Archive(self.find(request), request.by, undo=True))
+        return Reply(200, api.encode(api.described(changed)))
+
+    async def change(self, request: Request) -> Reply:
+        changed = await self.ask(Change(self.find(request), api.rules(request.body), request.by))
+        return Reply(200, api.encode(api.described(changed)))
+
+    async def delete(self, request: Request) -> Reply:
+        """It is gone at once; the answer comes when all its data is."""
+        gone = await self.ask(Delete(self.find(request), request.by))
+        log.info("%s is deleted", gone.name)
+        await self._erase()
+        return Reply(200, api.encode({"name": gone.name, "status": "deleted"}))
+
+    async def _erase(self) -> None:
+        while await self.batcher.submit(Erase(), always=True) is True:
+            pass
 
     async def replace(self, request: Request) -> Reply:
         body = api.parse(request.body, api.Replacement)
-        changed = await self.ask(Replace(self.find(request), body.action, body.new))
+        changed = await self.ask(Replace(self.find(request), body.action, body.new, request.by))
         return Reply(200, api.encode(api.described(changed)))
 
     async def grow(self, request: Request) -> Reply:
         body = api.parse(request.body, api.NewAction)
-        changed = await self.ask(await self.aside(self._growth, self.find(request), body.name))
+        changed = await self.ask(await self.aside(self._growth, self.find(request), body.name, request.by))
         return Reply(200, api.encode(api.described(changed)))
 
-    def _growth(self, experiment: Experiment, name: str) -> Grow:
+    def _growth(self, experiment: Experiment, name: str, by: By) -> Grow:
         try:
-            return Grow(experiment, name, self.ledger.prepare(experiment.grown(name)))
+            return Grow(experiment, name, self.ledger.prepare(experiment.grown(name)), by)
         except InvalidArgument as error:
             raise api.refusal(error) from None
 
@@ -294,23 +404,30 @@ class Service:
 
     async def decide(self, request: Request) -> Reply:
         key = request.headers.get(b"idempotency-key")
-        item, several = api.decide(self.find(request), request.body, None if key is None else key.decode("latin-1"))
-        weight = len(item.contexts)
-        answer = await self.ask(item, weight)
-        self.metrics.count("outcomes", "decided", by=weight)
-        return Reply(201, api.decided(answer, several))
+        text = None if key is None else key.decode("latin-1")
+        item, several = await self.large(len(request.body), api.decide, self.find(request), request.body, text)
+        answer = await self.ask_list(request, item)
+        kind = "replayed" if isinstance(answer, Again) else "decided"
+        self.metrics.outcome(item.experiment.name, kind, len(item.contexts))
+        return Reply(201, await self.large(len(answer) * ITEM, api.decided, answer, several))
 
     async def feedback(self, request: Request) -> Reply:
-        item, tickets = api.feedback(self.find(request), request.body)
-        answer = await self.ask(item, len(item.entries) or 1)
-        for each in answer:
-            self.metrics.count("outcomes", each.kind if isinstance(each, Refused) else each)
-        return self._outcomes(answer, tickets, item.entries[0][0] if item.entries else None)
+        item, tickets = await self.large(len(request.body), api.feedback, self.find(request), request.body)
+        answer = await self.ask_list(request, item)
+        self._count(item.experiment, answer)
+        only = item.entries[0][0] if item.entries else None
+        return await self.large(len(answer) * ITEM, self._outcomes, answer, tickets, only)  # type: ignore[no-any-return]
 
     async def cancel(self, request: Request) -> Reply:
-        item, tickets = api.cancel(self.find(request), request.body)
-        answer = await self.ask(item, len(item.tickets) or 1)
-        return self._outcomes(answer, tickets, item.tickets[0] if item.tickets else None)
+        item, tickets = await self.large(len(request.body), api.cancel, self.find(request), request.body)
+        answer = await self.ask_list(request, item)
+        self._count(item.experiment, answer)
+        only = item.tickets[0] if item.tickets else None
+        return await self.large(len(answer) * ITEM, self._outcomes, answer, tickets, only)  # type: ignore[no-any-return]
+
+    def _count(self, experiment: Experiment, outcomes: list[Any]) -> None:
+        for each in outcomes:
+            self.metrics.outcome(experiment.name, each.kind if isinstance(each, Refused) else each)
 
     def _outcomes(self, answer: list[Any], tickets: list[Any] | None, only: bytes | None) -> Reply:
         if tickets is not None:
@@ -324,21 +441,22 @@ class Service:
 
     async def decision(self, request: Request) -> Reply:
         ticket = ticket_of(request.path["ticket"])
-        return Reply(200, api.encode(await self.aside(self.ledger.decision, self.find(request), ticket)))
+        return Reply(200, api.encode(await self.look(self.ledger.decision, self.find(request), ticket)))
 
     async def statistics(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.aside(self.ledger.statistics, self.find(request))))
+        return Reply(200, api.encode(await self.look(self.ledger.statistics, self.find(request))))
 
     async def overview(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.aside(self._overview)))
+        return Reply(200, api.encode(await self.look(self._overview, request)))
 
-    def _overview(self) -> dict[str, Any]:
+    def _overview(self, request: Request) -> dict[str, Any]:
         self.ledger.refresh()
-        experiments = self.ledger.experiments()
+        experiments = [each for each in self.ledger.experiments() if request.may_see(each.name)]
         known = self.ledger.folder.overview(experiments)
         pairs = zip(experiments, known["experiments"], strict=True)
         known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
-        known["unopened"] = [{"name": name, "reason": why} for name, why in sorted(self.ledger.unopened().items())]
+        unopened = sorted((self.ledger.unopened() | self.ledger.failing()).items())
+        known["unopened"] = [{"name": name, "reason": why} for name, why in unopened if request.may_see(name)]
         return known
 
     # --- about the service ---
@@ -348,15 +466,32 @@ class Service:
         body = {"status": "ok" if good else "the writer has stopped", "version": __version__}
         return Reply(200 if good else 503, api.encode(body))
 
+    async def ready(self, request: Request) -> Reply:
+        why = await self._readiness.trouble() if self.batcher.alive else "the writer has stopped"
+        if why is None:
+            return Reply(200, api.encode({"status": "ok", "version": __version__}))
+        error = {"kind": "storage", "message": why}
+        return Reply(503, api.encode({"status": why, "version": __version__, "error": error}))
+
     async def prometheus(self, request: Request) -> Reply:
-        known = await self.aside(self._numbers)
+        self._check_all(request)
+        try:
+            known = await self.look(self._numbers)
+        except (Refused, StorageError) as error:
+            log.error("%s", error)
+            known = None
         return Reply(200, self.metrics.text(known), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
 
-    def _numbers(self) -> list[dict[str, Any]]:
+    def _numbers(self) -> Numbers:
         """What Prometheus is told of each experiment."""
         experiments = self.ledger.experiments()
-        known = self.ledger.folder.overview(experiments)["experiments"]
-        return [numbers | {"name": each.name} for each, numbers in zip(experiments, known, strict=True)]
+        known = self.ledger.folder.overview(experiments)
+        pairs = zip(experiments, known["experiments"], strict=True)
+        told = [numbers | {"name": each.name} for each, numbers in pairs if "trouble" not in numbers]
+        broken = {*self.ledger.unopened(), *self.ledger.failing()}
+        broken |= {each.name for each in experiments if each.trouble is not None}
+        usable = {each.name: each.name not in broken for each in experiments} | dict.fromkeys(broken, False)
+        return Numbers(told, usable, known["lag_seconds"])
 
     async def openapi(self, request: Request) -> Reply:
         return Reply(200, openapi.encoded())
@@ -378,19 +513,28 @@ class Service:
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
         """The writer and the clock run while the application does."""
-        self._batcher = Batcher(self.ledger, self.metrics.batch)
+        self._batcher = Batcher(self.ledger, self.metrics.batch, self.patience)
         self.metrics.waiting = lambda: self.batcher.waiting
-        clock = asyncio.create_task(self._clock())
+        self._readiness = Readiness(lambda probe: self.batcher.submit(probe, always=True))
+        tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
         try:
             yield
         finally:
-            clock.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await clock
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             await self._upkeep()
             await self._batcher.stop()
             self._readers.shutdown()
+            self._parsers.shutdown()
             self._close()
+
+    async def _beat(self) -> None:
+        """Show the other processes that this one is not stopped, whatever the database does."""
+        while self._place is not None:
+            self._place.beat()
+            await asyncio.sleep(SWEEP)
 
     async def _clock(self) -> None:
         """Expiry about once a second, traffic or not; the rest now and then."""
@@ -400,6 +544,9 @@ class Service:
             try:
                 while await self.batcher.submit(Sweep(), always=True) is True:
                     pass
+                await self._record()
+                if self.ledger.erasing:
+                    await self._erase()
                 await self.aside(self._catch_up)
                 if time.monotonic() > last + UPKEEP or self.ledger.folder.unsaved > UNSAVED:
                     last = time.monotonic()
@@ -407,18 +554,27 @@ class Service:
             except Exception as error:
                 log.error("the clock stumbled", exc_info=error)
 
+    async def _record(self) -> None:
+        """Put on record who used tokens, and who came with none of ours."""
+        record = self.guard.record(time.monotonic())
+        if record is not None:
+            for note in record.notes:
+                log.warning("%s: %s, from %s", note.what, note.detail, note.address)
+            await self.batcher.submit(record, always=True)
+
     async def _upkeep(self) -> None:
         await self.aside(self.ledger.folder.catch_up)
         while await self.batcher.submit(Upkeep(), always=True) is True:
             pass
 
     def _catch_up(self) -> None:
-        self.metrics.share()
-        self.guard.refresh()
-        self.ledger.refresh()
-        self.ledger.store.tend()
-        if self.ledger.store.exclusive:
-            self.ledger.folder.catch_up()
+        steps = [self.metrics.share, self.guard.refresh, self.ledger.refresh, self.ledger.store.tend]
+        for step in [*steps, *([self.ledger.folder.catch_up] if self.ledger.store.exclusive else [])]:
+            try:
+                step()
+            except Exception as error:  # the others have nothing to do with it
+                plain = isinstance(error, StorageError)
+                log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
 
     def application(self) -> Router:
         """The ASGI application; the routes that are used most come first.
@@ -434,14 +590,18 @@ class Service:
             ("GET", f"{one}/decisions/{{ticket}}", self.decision, "read"),
             ("GET", f"{one}/statistics", self.statistics, "read"),
             ("POST", f"{one}/archive", self.archive, "admin"),
+            ("POST", f"{one}/unarchive", self.unarchive, "admin"),
             ("POST", f"{one}/replacements", self.replace, "admin"),
             ("POST", f"{one}/actions", self.grow, "admin"),
             ("GET", one, self.experiment, "read"),
+            ("PATCH", one, self.change, "admin"),
+            ("DELETE", one, self.delete, "admin"),
             ("POST", root, self.create, "admin"),
             ("GET", root, self.experiments, "read"),
             ("GET", "/v1/overview", self.overview, "read"),
             ("GET", "/metrics", self.prometheus, "read"),
             ("GET", "/health", self.health, None),
+            ("GET", "/ready", self.ready, None),
             ("GET", "/openapi.json", self.openapi, None),
             ("GET", "/docs", self.docs, None),
             ("GET", "/docs/style.css", self.style, None),

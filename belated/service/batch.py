@@ -1,24 +1,34 @@
-"""Requests that wait are served together: one thread gathers them, the ledger serves them in one transaction."""
+"""Requests that wait are served together: one thread gathers them, the ledger serves them in one transaction.
+
+Experiments take turns (`turns.py`), and a large request comes in slices (`limits.py`): what one transaction takes is
+bounded, by the size of states too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from belated.ledger import experiment
 from belated.ledger.errors import Refused
-from belated.ledger.items import Item
+from belated.ledger.items import Again, Asked, Cancel, Decide, Feedback, Item, Probe
 from belated.ledger.ledger import Ledger
+from belated.service.health import PATIENCE, attend
+from belated.service.limits import parts_of, slices
+from belated.service.turns import Turns
 
 log = logging.getLogger("belated")
 
-#: Decisions and feedback that may wait, and that one transaction takes at most.
+#: Decisions and feedback that may wait (twice as many in all, if each experiment keeps to its share), and that one
+#: transaction takes at most, where states are small.
 WAITING = 20_000
-TOGETHER = 2_000
+TOGETHER = experiment.TOGETHER
 #: Seconds to wait for as many as came before, where a transaction costs much more than what is in it: on PostgreSQL.
 LINGER = 0.001
 
@@ -30,10 +40,17 @@ class Busy(Exception):
 class Batcher:
     """Hands items to the ledger from one thread, and their answers back to the event loop."""
 
-    def __init__(self, ledger: Ledger, watch: Callable[[int, int, float], None] = lambda items, weight, seconds: None):
+    def __init__(
+        self,
+        ledger: Ledger,
+        watch: Callable[[int, int, float], None] = lambda items, weight, seconds: None,
+        patience: float = PATIENCE,
+    ) -> None:
         self.ledger = ledger
+        self._patience = patience
         self._watch = watch
-        self._queue: queue.SimpleQueue[tuple[Item, int, asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        self._turns = Turns[tuple[Item, int, asyncio.Future[Any]]]()
+        self._lanes: Counter[int | None] = Counter()
         self._loop = asyncio.get_running_loop()
         self._weight = 0
         self._linger = 0.0 if ledger.store.exclusive else LINGER
@@ -53,29 +70,71 @@ class Batcher:
 
     def submit(self, item: Item, weight: int = 1, *, always: bool = False) -> asyncio.Future[Any]:
         """The answer to come; Busy if too much waits. Call it from the event loop."""
-        if self._weight + weight > WAITING and not always and self._weight > 0:
+        lane = _lane(item)
+        if not always and self._is_full(lane, weight):
             raise Busy
-        self._weight += weight
+        self._weigh(lane, weight)
         future = self._loop.create_future()
-        self._queue.put((item, weight, future))
+        if isinstance(item, Asked) and not isinstance(item, Probe):
+            attend(item, future, self._patience)
+        self._turns.put(lane, (item, weight, future), _cost(item))
         return future
+
+    async def submit_list(self, item: Decide | Feedback | Cancel) -> Any:
+        """The answer to a request that may be large: it is served in slices, and others go between."""
+        parts = list(slices(item))
+        if len(parts) == 1:
+            return await self.submit(item, _size(item))
+        answers: list[Any] = []
+        again = True
+        with self._room(_lane(item), _size(item)):
+            for part in parts:
+                answer = await self.submit(part, 0, always=True)
+                if isinstance(answer, Refused) and (isinstance(item, Decide) or not answers):
+                    return answer
+                answers += [answer] * _size(part) if isinstance(answer, Refused) else answer
+                again = again and isinstance(answer, Again)
+        return Again(answers) if again else answers
+
+    @contextmanager
+    def _room(self, lane: int | None, weight: int) -> Iterator[None]:
+        if self._is_full(lane, weight):
+            raise Busy
+        self._weigh(lane, weight)
+        try:
+            yield
+        finally:
+            self._weigh(lane, -weight)
+
+    def _is_full(self, lane: int | None, weight: int) -> bool:
+        """Whether so much more must not wait: all places are taken, and this experiment has its share of them."""
+        if self._weight + weight <= WAITING or self._weight == 0:
+            return False
+        share = WAITING / len({lane, *self._lanes})
+        return self._lanes[lane] + weight > share or self._weight + weight > 2 * WAITING
+
+    def _weigh(self, lane: int | None, weight: int) -> None:
+        self._weight += weight
+        self._lanes[lane] += weight
+        if not self._lanes[lane]:
+            del self._lanes[lane]
 
     async def stop(self) -> None:
         """Serve what waits, then end the thread."""
-        self._queue.put(None)
+        self._turns.close()
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            batch, last = self._gather(first)
+        while self._turns.wait():
+            if self._linger and len(self._turns) < self._before:
+                time.sleep(self._linger)
+            batch = self._turns.take(TOGETHER)
             self._before = len(batch)
             started = time.perf_counter()
             answers = self._serve([item for item, _, _ in batch])
-            weight = sum(weight for _, weight, _ in batch)
-            self._watch(len(batch), weight, time.perf_counter() - started)
-            self._loop.call_soon_threadsafe(self._resolve, batch, answers, weight)
-            if last:
-                return
+            size = sum(_size(item) for item, _, _ in batch)
+            self._watch(len(batch), size, time.perf_counter() - started)
+            self._loop.call_soon_threadsafe(self._resolve, batch, answers)
 
     def _serve(self, items: list[Item]) -> list[Any]:
         """The ledger's answers; whatever happens, everybody gets one and the thread goes on."""
@@ -85,23 +144,20 @@ class Batcher:
             log.error("a batch failed", exc_info=error)
             return [Refused("internal", "this request failed")] * len(items)
 
-    def _gather(self, first: Any) -> tuple[list[tuple[Item, int, asyncio.Future[Any]]], bool]:
-        if self._linger and self._queue.qsize() + 1 < self._before:
-            time.sleep(self._linger)
-        batch, weight = [first], first[1]
-        while weight < TOGETHER:
-            try:
-                entry = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if entry is None:
-                return batch, True
-            batch.append(entry)
-            weight += entry[1]
-        return batch, False
-
-    def _resolve(self, batch: Sequence[tuple[Item, int, asyncio.Future[Any]]], answers: list[Any], weight: int) -> None:
-        self._weight -= weight
-        for (_, _, future), answer in zip(batch, answers, strict=True):
+    def _resolve(self, batch: Sequence[tuple[Item, int, asyncio.Future[Any]]], answers: list[Any]) -> None:
+        for (item, weight, future), answer in zip(batch, answers, strict=True):
+            self._weigh(_lane(item), -weight)
             if not future.done():
                 future.set_result(answer)
+
+
+def _lane(item: Item) -> int | None:
+    return item.experiment.id if isinstance(item, Decide | Feedback | Cancel) else None
+
+
+def _size(item: Item) -> int:
+    return len(parts_of(item)) or 1 if isinstance(item, Decide | Feedback | Cancel) else 1
+
+
+def _cost(item: Item) -> int:
+    return _size(item) * item.experiment.cost if isinstance(item, Decide | Feedback | Cancel) else 1

@@ -1,10 +1,13 @@
-"""The commands of the service: serve, verify, export, backup, token."""
+"""The commands of the service: serve, migrate, verify, export, backup, token, log; `experiment` is in commands.py."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +15,31 @@ import typer
 
 from belated.errors import BelatedError, InvalidArgument
 from belated.imports import VARIABLE, bring
+from belated.service import commands
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
 
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
-Database = Annotated[str, typer.Option(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")]
+
+def _without_password(database: str) -> str:
+    """The same address, whose password is no more in the list of processes."""
+    from belated.service.argv import hide
+
+    hide(database)
+    return database
+
+
+Database = Annotated[
+    str,
+    typer.Option(
+        help="A file (SQLite), or postgresql://USER@HOST/NAME, whose password is best in PGPASSWORD or PGPASSFILE.",
+        metavar="FILE|URL",
+        envvar="BELATED_DATABASE",
+        callback=_without_password,
+    ),
+]
 
 
 def _bring(given: list[str] | None) -> list[str]:
@@ -59,11 +80,11 @@ def _check_installed() -> None:
 
 
 @contextmanager
-def _opened(database: str) -> Iterator[Store]:
+def _opened(database: str, **how: bool) -> Iterator[Store]:
     from belated.ledger.database import open_store
 
     with _plain_errors():
-        store = open_store(database)
+        store = open_store(database, **how)
         try:
             yield store
         finally:
@@ -76,11 +97,18 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; more than one on PostgreSQL only.")] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="First bring a database of an earlier version up to date.")
+    ] = False,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which a request that still waits is refused (503).")
+    ] = 10.0,
     modules: Imports = None,
 ) -> None:
     """Serve decisions over HTTP: decide now, learn when the feedback comes, lose nothing.
 
-    The database is made if there is none. See /docs on the service for what it can do.
+    The database is made if there is none; one of an earlier version is refused without --migrate. See /docs on the
+    service for what it can do.
     """
     with _plain_errors():
         _check_installed()
@@ -88,21 +116,49 @@ def serve(
         from belated.service.server import serve as run
 
         name = shown(database)
-        run(database, host, port, workers, require_token, lambda url: typer.echo(f"belated serves {name} at {url}"))
+        started = partial(_say, name)
+        run(database, host, port, workers, require_token, started, migrate=migrate, patience=patience)
+
+
+def _say(name: str, url: str) -> None:
+    typer.echo(f"belated serves {name} at {url}")
+
+
+def migrate(
+    database: Annotated[
+        str, typer.Argument(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what would be done; 1 if there is something.")
+    ] = False,
+) -> None:
+    """Bring a database of an earlier version, and the learner states in it, up to date. Make a backup before.
+
+    The exit code is 1 if some experiment could not be brought up to date.
+    """
+    from belated.ledger import migrate as moving
+
+    with _plain_errors():
+        told = moving.plan(database) if check else moving.migrate(database)
+    for line in moving.lines(told):
+        typer.echo(line)
+    if told[1] or (check and told[0]):
+        raise typer.Exit(1)
 
 
 def verify(database: Database = "belated.db", modules: Imports = None) -> None:
     """Rebuild every learner state from the recorded events, and compare.
 
-    It may run while the service does. The exit code is 1 if something is different.
+    It may run while the service does. The exit code is 1 if something is different, or could not be replayed.
     """
     from belated.ledger.verify import verify as check
 
+    good = True
     with _opened(database) as store:
-        reports = list(check(store))
-    for report in reports:
-        typer.echo(str(report))
-    if any(report.verdict == "different" for report in reports):
+        for report in check(store):
+            typer.echo(str(report))
+            good = good and report.good
+    if not good:
         raise typer.Exit(1)
 
 
@@ -127,7 +183,7 @@ def backup(
     """Copy the database as it is at one moment, while the service goes on. (Of PostgreSQL: for pg_restore.)"""
     from belated.ledger.database import shown
 
-    with _opened(database) as store:
+    with _opened(database, earlier=True) as store:
         store.backup(str(file))
     typer.echo(f"{shown(database)} copied to {file}")
 
@@ -136,6 +192,11 @@ def backup(
 def create_token(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[list[str] | None, typer.Option(help="decide, feedback, read or admin; several times.")] = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option(help="The experiment that it is for; several times. Without it: all.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="How long it is good for. Without it: until revoked.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests a second that it may make at most.")] = None,
     database: Database = "belated.db",
 ) -> None:
     """Make a token and show it, once. Without --scope it may decide, give feedback and read."""
@@ -145,17 +206,26 @@ def create_token(
     with _plain_errors():
         if is_postgres(database) or not Path(database).exists():
             open_store(database, serve=True).close()
-    with _opened(database) as store:
-        typer.echo(auth.create(store, name, scope or ["decide", "feedback", "read"]))
+    with _opened(database, write=True) as store:
+        scopes = scope or ["decide", "feedback", "read"]
+        seconds = None if days is None else days * 86400.0
+        typer.echo(auth.create(store, name, scopes, experiment, seconds, rate))
 
 
 @token.command("list")
 def list_tokens(database: Database = "belated.db") -> None:
-    """The tokens in use, and those that were revoked."""
+    """Tokens: name, scopes, whether in use, for which experiments, requests a second, until when, last used."""
+    from belated.service import auth
+
     with _opened(database) as store, store.read() as session:
+        now = session.now()
         for known in session.tokens():
-            state = "in use" if known.revoked_at is None else "revoked"
-            typer.echo(f"{known.name}\t{known.scopes}\t{state}")
+            only = "all" if known.experiments is None else ", ".join(json.loads(known.experiments))
+            rate = "any rate" if known.rate is None else f"{known.rate:g}/s"
+            until = "no end" if known.expires_at is None else f"until {_time(known.expires_at)}"
+            used = "never used" if known.used_at is None else f"used {_time(known.used_at)}"
+            told = (_seen(known.name), known.scopes, auth.state(known, now), only, rate, until, used)
+            typer.echo("\t".join(told))
 
 
 @token.command("revoke")
@@ -166,13 +236,38 @@ def revoke_token(
     """End a token; a running service knows within seconds."""
     from belated.service import auth
 
-    with _opened(database) as store:
+    with _opened(database, write=True) as store:
         auth.revoke(store, name)
     typer.echo(f"{name} is revoked")
 
 
+def log(
+    lines: Annotated[int, typer.Option(min=1, help="How many of the last lines.")] = 100,
+    database: Database = "belated.db",
+) -> None:
+    """Who created, changed, archived and deleted experiments, made tokens, or came with a wrong one."""
+    from belated.ledger import access
+
+    with _opened(database) as store, store.read() as session:
+        for note in access.notes(session, lines):
+            told = (_time(note.at), note.who, note.address or "-", note.what, note.experiment or "-", note.detail)
+            typer.echo("\t".join(map(_seen, told)))
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _seen(text: str) -> str:
+    """A text whose control and bidirectional characters are shown as such."""
+    from belated.ledger.experiment import UNSEEN
+
+    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def mount(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (serve, verify, export, backup):
+    for command in (serve, migrate, verify, export, backup, log):
         app.command()(command)
     app.add_typer(token, name="token")
+    app.add_typer(commands.experiment, name="experiment")

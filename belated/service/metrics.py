@@ -25,17 +25,18 @@ SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 #: Name, text, labels.
 COUNTERS = (
-    ("requests", "Requests by route and status.", ("route", "status")),
-    ("outcomes", "Decisions, and what became of feedback.", ("kind",)),
+    ("requests", "Requests by route and status, on this machine.", ("route", "status")),
+    ("outcomes", "Decisions, and what became of feedback and cancellations, on this machine.", ("kind",)),
+    ("experiment_outcomes", "The same, of each experiment.", ("experiment", "kind")),
 )
-#: Name, text, ends of classes.
-HISTOGRAMS: tuple[tuple[str, str, Sequence[float]], ...] = (
-    ("request_seconds", "From the head of a request to its answer.", SECONDS),
-    ("batch_size", "Decisions and feedback in one transaction.", SIZES),
-    ("batch_seconds", "A transaction, its commit included.", SECONDS),
+#: Name, text, ends of classes, labels.
+HISTOGRAMS: tuple[tuple[str, str, Sequence[float], tuple[str, ...]], ...] = (
+    ("request_seconds", "From the head of a request to its answer.", SECONDS, ("route",)),
+    ("batch_size", "Decisions and feedback in one transaction.", SIZES, ()),
+    ("batch_seconds", "A transaction, its commit included.", SECONDS, ()),
 )
-ENDS = {name: ends for name, _, ends in HISTOGRAMS}
-#: Of each experiment: name, whether it only rises, text.
+ENDS = {name: ends for name, _, ends, _ in HISTOGRAMS}
+#: Of each experiment, the same on every machine (so not to be summed over them): name, whether it only rises, text.
 EXPERIMENTS = (
     ("decisions", True, "Decisions made."),
     ("feedback", True, "Decisions whose feedback came in time."),
@@ -48,6 +49,17 @@ EXPERIMENTS = (
 OLD = 5.0
 
 
+class Numbers(NamedTuple):
+    """What the database says: numbers of experiments, which can be used, and by how many seconds they lag."""
+
+    experiments: Sequence[Mapping[str, Any]] = ()
+    usable: Mapping[str, bool] = {}
+    lag: float = 0.0
+
+
+NOTHING = Numbers()
+
+
 class Place(NamedTuple):
     """Where a worker leaves its numbers for the others."""
 
@@ -58,6 +70,17 @@ class Place(NamedTuple):
     def file(self) -> Path:
         return self.folder / f"{self.number}.json"
 
+    def beat(self) -> None:
+        """Show that the worker is not stopped."""
+        (self.folder / f"{self.number}.alive").touch()
+
+    def beats(self) -> int:
+        """Something that changes with every beat; 0 before the first."""
+        try:
+            return (self.folder / f"{self.number}.alive").stat().st_mtime_ns
+        except OSError:
+            return 0
+
 
 class Metrics(Collector):
     """The service in numbers."""
@@ -67,7 +90,7 @@ class Metrics(Collector):
         self.waiting: Callable[[], int] = lambda: 0
         self._lock = threading.Lock()
         self._place = place
-        self._experiments: Sequence[Mapping[str, Any]] = ()
+        self._known: Numbers | None = Numbers()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         if place is None:
@@ -79,12 +102,17 @@ class Metrics(Collector):
         """So many more of a counter, named with its labels."""
         self.counts[key] += by
 
-    def observe(self, name: str, value: float) -> None:
+    def observe(self, name: str, value: float, *labels: str) -> None:
         """One more in a histogram."""
         ends = ENDS[name]
         at = bisect_left(ends, value)
-        self.counts[name, str(ends[at]) if at < len(ends) else "+Inf"] += 1
-        self.counts[name, "sum"] += value  # type: ignore[assignment]
+        self.counts[name, *labels, str(ends[at]) if at < len(ends) else "+Inf"] += 1
+        self.counts[name, *labels, "sum"] += value  # type: ignore[assignment]
+
+    def outcome(self, experiment: str, kind: str, by: int = 1) -> None:
+        """So many more decisions, or so much more feedback, of one experiment."""
+        self.count("outcomes", kind, by=by)
+        self.count("experiment_outcomes", experiment, kind, by=by)
 
     def batch(self, items: int, weight: int, seconds: float) -> None:
         """The writer served a batch."""
@@ -120,23 +148,35 @@ class Metrics(Collector):
             for key, count in sorted(pair for pair in counts.items() if pair[0][0] == name):
                 family.add_metric(key[1:], count)
             yield family
-        for name, text, ends in HISTOGRAMS:
-            reached, buckets = 0, []
-            for end in [*map(str, ends), "+Inf"]:
-                reached += counts[name, end]
-                buckets.append((end, float(reached)))
-            yield HistogramMetricFamily(f"belated_{name}", text, buckets=buckets, sum_value=counts[name, "sum"])
+        for name, text, ends, by in HISTOGRAMS:
+            histogram = HistogramMetricFamily(f"belated_{name}", text, labels=by)
+            for values in sorted({key[1:-1] for key in counts if key[0] == name} | ({()} if not by else set())):
+                reached, buckets = 0, []
+                for end in [*map(str, ends), "+Inf"]:
+                    reached += counts[name, *values, end]
+                    buckets.append((end, float(reached)))
+                histogram.add_metric(values, buckets, counts[name, *values, "sum"])
+            yield histogram
         yield GaugeMetricFamily("belated_waiting", "Decisions and feedback that wait for the writer.", waiting)
+        known = self._known
+        yield GaugeMetricFamily("belated_database_up", "Whether the database answers.", known is not None)
+        if known is None:
+            return
+        yield GaugeMetricFamily("belated_statistics_lag_seconds", "How old the numbers below are.", known.lag)
+        usable = GaugeMetricFamily("belated_experiment_usable", "0: see /v1/overview for why.", labels=("experiment",))
+        for name, good in sorted(known.usable.items()):
+            usable.add_metric((name,), good)
+        yield usable
         for name, rises, text in EXPERIMENTS:
             kind = CounterMetricFamily if rises else GaugeMetricFamily
             each = kind(f"belated_experiment_{name}", text, labels=("experiment",))
-            for experiment in self._experiments:
+            for experiment in known.experiments:
                 each.add_metric((experiment["name"],), experiment[name])
             yield each
 
-    def text(self, experiments: Sequence[Mapping[str, Any]] = ()) -> bytes:
-        """All of it, in Prometheus' format, with what is known of each experiment."""
-        self._experiments = experiments
+    def text(self, known: Numbers | None = NOTHING) -> bytes:
+        """All of it, in Prometheus' format, with what the database says; None where it does not answer."""
+        self._known = known
         self.share()
         return generate_latest(self._registry)
 

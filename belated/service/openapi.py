@@ -33,8 +33,8 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
+def _list(items: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    return {"type": "array", "items": items} | ({} if most is None else {"maxItems": most})
 
 
 TEXT, NUMBER, INTEGER, ANYTHING = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "object"}
@@ -74,32 +74,35 @@ SCHEMAS: dict[str, Any] = {
     "Statistics": _object(
         {name: INTEGER for name in (*COUNTS, "duplicates", "unknown")}
         | {"pulls": _list(INTEGER), "actions": _list(ANYTHING), "delays": ANYTHING, "series": ANYTHING}
-        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER},
+        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER, "lag_seconds": NUMBER},
         *COUNTS,
         *("duplicates", "pulls"),
     ),
     "Overview": _object(
         {
             "at": NUMBER,
+            "lag_seconds": NUMBER,
+            "warnings": _list(TEXT),
             "experiments": _list(_ref("Experiment")),
             "unopened": _list(_object({"name": TEXT, "reason": TEXT}, "name", "reason")),
         },
         *("at", "experiments", "unopened"),
     ),
+    "Deleted": _object({"name": TEXT, "status": {"enum": ["deleted"]}}, "name", "status"),
     "Health": _object({"status": TEXT, "version": TEXT}, "status", "version"),
 }
 
 ERRORS = {
     400: "the body is not JSON, or nested too deep",
-    401: "no token, or one that is not known",
-    403: "the token lacks the scope",
+    401: "no token, or one that is not known, has expired or was revoked",
+    403: "the token lacks the scope, or is for other experiments; without tokens: the request is not of this machine",
     404: "no such experiment or ticket",
-    409: "it contradicts what is on record: another value, cancelled, archived, read-only, or the name is taken",
+    409: "it contradicts what is on record: another value, cancelled, archived, read-only, damaged, or a name is taken",
     413: "the body is larger than a million bytes",
     422: "a value or a field is wrong, or the learner cannot do it",
-    429: "too many open decisions for the experiment's limit",
+    429: "too many open decisions for the experiment's limit; or more requests than the token may make",
     500: "a defect of the service; nothing was changed",
-    503: "too much is waiting, or the database is not there; try again after Retry-After seconds",
+    503: "too much is waiting, this waited too long, or the database does not answer; again after Retry-After seconds",
 }
 
 
@@ -157,7 +160,7 @@ ENTRIES = (
         "Learn when the feedback comes, in any order: one, or a list, which always answers 200 with a status for each. "
         "The same value again is a duplicate and changes nothing.",
         "feedback",
-        _either(_ref("NewFeedback"), _list(_ref("NewFeedback"))),
+        _either(_ref("NewFeedback"), _list(_ref("NewFeedback"), api.COUNT)),
         (
             Answer(
                 200, "applied or duplicate; for a list what became of each", _either(_ref("Outcome"), _ref("Outcomes"))
@@ -171,7 +174,7 @@ ENTRIES = (
         f"{ONE}/cancellations",
         "The decision was never shown: its instance is free again and nothing is learned. One, or a list.",
         "feedback",
-        _either(_ref("Cancellation"), _list(_ref("Cancellation"))),
+        _either(_ref("Cancellation"), _list(_ref("Cancellation"), api.COUNT)),
         (Answer(200, "cancelled", _either(_ref("Outcome"), _ref("Outcomes"))),),
         '{"ticket": "..."}',
     ),
@@ -204,6 +207,33 @@ ENTRIES = (
         (Answer(200, "the experiment", _ref("Experiment")),),
     ),
     Entry(
+        "post",
+        f"{ONE}/unarchive",
+        "Decisions again, after an archive.",
+        "admin",
+        None,
+        (Answer(200, "the experiment", _ref("Experiment")),),
+    ),
+    Entry(
+        "patch",
+        ONE,
+        "Change the rules of an experiment; what is left out stays. Decisions that are open keep the time when they "
+        "expire; on_expiry holds for all that expire from now on.",
+        "admin",
+        _ref("NewRules"),
+        (Answer(200, "the experiment", _ref("Experiment")),),
+        '{"expiry_seconds": 7200, "on_expiry": "drop", "limits": {"outstanding": 1000}, "retention_seconds": null}',
+    ),
+    Entry(
+        "delete",
+        ONE,
+        "Delete an experiment with all its data: decisions, feedback, events, states, statistics. It is gone at once "
+        "and cannot be undone; the answer comes when its data is gone too.",
+        "admin",
+        None,
+        (Answer(200, "it is gone", _ref("Deleted")),),
+    ),
+    Entry(
         "get",
         f"{ONE}/statistics",
         "Counts, the peak, rewards with intervals, delays and their quantiles, queues, how they went over time, the "
@@ -223,8 +253,9 @@ ENTRIES = (
     Entry(
         "get",
         "/metrics",
-        "Numbers for Prometheus: requests, batches, what waits, and of each experiment decisions, feedback, expired, "
-        "late, outstanding and the peak.",
+        "Numbers for Prometheus. Requests, batches, outcomes and what waits are those of this machine, and sum over "
+        "machines; belated_experiment_decisions_total and the like come from the database and are the same on all. "
+        "belated_database_up is 0 where the database does not answer.",
         "read",
         None,
         (Answer(200, "the numbers", TEXT, "text/plain"),),
@@ -232,10 +263,18 @@ ENTRIES = (
     Entry(
         "get",
         "/health",
-        "Whether the service works.",
+        "Whether the process is alive, whatever the database does.",
         None,
         None,
-        (Answer(200, "it does", _ref("Health")), Answer(503, "its writer has stopped", _ref("Health"))),
+        (Answer(200, "it is", _ref("Health")), Answer(503, "its writer has stopped", _ref("Health"))),
+    ),
+    Entry(
+        "get",
+        "/ready",
+        "Whether it can do its work: the database answers and takes writes.",
+        None,
+        None,
+        (Answer(200, "it can", _ref("Health")), Answer(503, "it cannot; `status` says why", _ref("Health"))),
     ),
 )
 
@@ -244,7 +283,7 @@ ENTRIES = (
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     bodies = (
-        *(api.NewExperiment, api.NewDecisions, api.NewFeedback),
+        *(api.NewExperiment, api.NewRules, api.NewDecisions, api.NewFeedback),
         *(api.Cancellation, api.Replacement, api.NewAction),
     )
     _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")

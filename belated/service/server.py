@@ -5,11 +5,17 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
@@ -22,12 +28,19 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
+from belated.service.connections import Connection, most_connections, watch
+from belated.service.guard import Loopback
+from belated.service.health import PATIENCE
 from belated.service.metrics import Place
 from belated.service.warm import Warmer
 from belated.service.workers import BACKLOG, supervise
 
+log = logging.getLogger("belated")
+
 #: Seconds that requests under way have to end after SIGTERM.
 GRACE = 7
+#: Seconds after which it ends in any case.
+LAST = 8.5
 #: Seconds that a thread may keep the interpreter from the others.
 SWITCH = 0.001
 
@@ -39,6 +52,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._say = started
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain; and end in any case, should the database not answer any more."""
+        last = threading.Timer(LAST, _leave)
+        last.daemon = True
+        last.start()
+        super().handle_exit(sig, frame)
+
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
@@ -46,18 +66,32 @@ class Server(uvicorn.Server):
             self._say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
 
+def _leave() -> None:
+    logging.getLogger("belated").error("the service did not end in %g s; what was not committed is rolled back", LAST)
+    os._exit(1)
+
+
 def serve(
-    database: str, host: str, port: int, workers: int, require_token: bool, started: Callable[[str], None]
+    database: str,
+    host: str,
+    port: int,
+    workers: int,
+    require_token: bool,
+    started: Callable[[str], None],
+    *,
+    migrate: bool = False,
+    patience: float = PATIENCE,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
+    options: dict[str, Any] = {"migrate": migrate, "patience": patience}
     if workers == 1:
-        return work(database, host, port, require_token, None, None, started)
+        return work(database, host, port, require_token, None, None, started, **options)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
     _log_to_stderr()
-    with closing(open_store(database, serve=True)) as store:
+    with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
-    supervise(partial(work, database, host, port, require_token), host, port, workers, started)
+    supervise(partial(work, database, host, port, require_token, **options), host, port, workers, started)
 
 
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
@@ -78,20 +112,31 @@ def work(
     listening: socket.socket | None,
     place: Place | None,
     started: Callable[[str], None],
+    *,
+    migrate: bool = False,
+    patience: float = PATIENCE,
 ) -> None:
-    """Serve in this process, on a socket of its own or on one that is shared."""
+    """Serve in this process, on a socket of its own or on one that is shared. SIGTERM ends it with exit code 0."""
     _log_to_stderr()
     bring_named()
-    store = open_store(database, serve=True)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
+    _look_at(database)
+    store = open_store(database, serve=True, migrate=migrate)
     try:
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close, place)
+        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
+        application = service.application()
+        Connection.most = most_connections()
+        for each in sockets:
+            watch(each)
         config = uvicorn.Config(
-            service.application(),
+            application if guard.needed else Loopback(application),
             host=host,
             port=port,
+            http=Connection,
             lifespan="on",
             access_log=False,
             log_config=None,
@@ -104,6 +149,12 @@ def work(
         Server(config, started).run(sockets)
     finally:
         store.close()
+
+
+def _look_at(database: str) -> None:
+    """Say that others can read the database: new files are private, those of earlier versions were not."""
+    if not is_postgres(database) and Path(database).exists() and os.stat(database).st_mode & 0o077:
+        log.warning("%s can be read by others: chmod 600 %s*", database, database)
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -144,7 +195,8 @@ def _log_to_stderr() -> None:
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.stdlib.ExtraAdder(),
     ]
-    show: structlog.types.Processor = structlog.dev.ConsoleRenderer()
+    # Not the pretty tracebacks: they show what variables hold, an address with its password too.
+    show: structlog.types.Processor = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     if not sys.stderr.isatty():
         shared.append(structlog.processors.format_exc_info)
         show = structlog.processors.JSONRenderer()

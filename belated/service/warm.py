@@ -52,7 +52,7 @@ class Warmer:
 
 def main() -> None:
     """What the child does."""
-    make_instance(make(**json.load(sys.stdin))).compile()
+    make_instance(make(**json.load(sys.stdin), stored=True)).compile()
 
 
 if __name__ == "__main__":

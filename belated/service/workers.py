@@ -32,6 +32,8 @@ PATIENCE = 9.0
 #: Seconds between looks, and before a worker that could not start is replaced.
 TICK = 0.5
 PAUSE = 1.0
+#: Seconds without a sign after which a worker counts as stopped.
+SILENT = 5.0
 #: Connections that may wait.
 BACKLOG = 2048
 
@@ -45,6 +47,7 @@ class Worker:
     def __init__(self, work: Work, listening: socket.socket, place: Place) -> None:
         context = multiprocessing.get_context("spawn")
         self._said, said = context.Pipe(duplex=False)
+        self._place, self._beat, self._since = place, place.beats(), time.monotonic()
         given = (work, listening, place, said)
         self.process: SpawnProcess = context.Process(target=_child, args=given, name="belated worker")
         self.process.start()
@@ -58,6 +61,19 @@ class Worker:
                 self.url = self._said.recv()
             except EOFError:
                 self.url = None
+
+    def stopped(self) -> bool:
+        """Whether it serves no more, though it lives: it was ready, and has given no sign for too long."""
+        beat = self._place.beats()
+        if beat != self._beat or self.url is None:
+            self._beat, self._since = beat, time.monotonic()
+        return time.monotonic() - self._since > SILENT
+
+    def kill(self) -> None:
+        """End it at once: what it had in hand is rolled back, and whoever waits at its socket is served by the next."""
+        log.error("worker %s gives no sign for %g s and is killed", self.process.pid, SILENT)
+        self.process.kill()
+        self.process.join()
 
 
 def supervise(work: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
@@ -110,10 +126,12 @@ def _replace_dead(
     workers: list[Worker], work: Work, sockets: list[socket.socket], places: list[Place], stop: threading.Event
 ) -> None:
     for number, worker in enumerate(workers):
+        worker.look()
+        if worker.process.is_alive() and worker.stopped():
+            worker.kill()
         if worker.process.is_alive() or stop.is_set():
             continue
         log.error("worker %s died with exit code %s and is replaced", worker.process.pid, worker.process.exitcode)
-        worker.look()
         if worker.url is None:  # it could not even start: the database may be gone for a while
             stop.wait(PAUSE)
         workers[number] = Worker(work, sockets[number], places[number])

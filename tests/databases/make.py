@@ -18,7 +18,7 @@ from typing import Any
 
 from belated.ledger import experiment, schema
 from belated.ledger.database import open_store
-from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Replace, Sweep, Upkeep
+from belated.ledger.items import Archive, Cancel, Change, Create, Decide, Feedback, Replace, Sweep, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service import auth
@@ -38,6 +38,8 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
     "paced": {"forecaster": "paced(hedge)"},
     "second": {"forecaster": "sdb(ucb1, prior=[[0, 1.0], [2, 0.0]])"},
     "counts": {"forecaster": "direct(delayedhedge)"},
+    # Since schema 4.
+    "changed": {"forecaster": "bold(ucb1)"},
 }
 #: Those that learn from the rewards of all actions.
 FULL = ("full", "paced", "counts")
@@ -69,6 +71,10 @@ def play(ledger: Ledger, name: str, **more: Any) -> None:
     ledger.serve([Feedback(made, [(tickets[i], values[i]) for i in (0, 10)])])
     if name == "archived":
         ledger.serve([Archive(made)])
+    if name == "changed":
+        rules = {"expiry_seconds": 1800.0, "on_expiry": 0.25, "limits": {"outstanding": 50}, "retention_seconds": 60.0}
+        for part in rules:
+            ledger.serve([Change(made, {part: rules[part]})])
 
 
 def fill(store: Store) -> None:
@@ -76,7 +82,7 @@ def fill(store: Store) -> None:
     ledger = Ledger(store)
     for name, more in EXPERIMENTS.items():
         play(ledger, name, **more)
-    auth.create(store, "web", ["decide", "feedback"])
+    auth.create(store, "web", ["decide", "feedback"], ["pool"], 1e9, 100.0)
     ledger.folder.catch_up()
     ledger.serve([Upkeep()])
     with store.write() as session:

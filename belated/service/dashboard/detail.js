@@ -1,6 +1,7 @@
 // One experiment.
 
 import { bar, delays, interval, lines } from "./charts.js";
+import { settings } from "./settings.js";
 import { count, duration, el, exact, fine, list, moment, number, perSecond, plural, rates, say, share, state, tile, timeFor, when } from "./words.js";
 
 export const asks = (name) => [`/v1/experiments/${name}`, `/v1/experiments/${name}/statistics`];
@@ -9,7 +10,7 @@ const MANY = 30;
 /** Points of the chart of rates: fewer are smoother. */
 const RATES = 120;
 
-export function make(name) {
+export function make(name, _, call) {
   const badge = el("span", { class: "badge" });
   const about = el("p", { class: "about" });
   const trouble = el("p", { class: "notice bad", hidden: true });
@@ -45,6 +46,7 @@ export function make(name) {
   const actions = actionsPart();
   const notes = el("ul", { class: "notes" });
   const spec = el("pre", { tabindex: 0 });
+  const rules = settings(name, call);
 
   const node = el(
     "div",
@@ -61,7 +63,8 @@ export function make(name) {
     el("div", { class: "pair" }, parts[0].node, parts[1].node),
     parts[2].node,
     el("section", { class: "card" }, el("h2", { text: "What to look at" }), notes),
-    el("details", { class: "card" }, el("summary", { text: "As it was created" }), spec),
+    rules.node,
+    el("details", { class: "card" }, el("summary", { text: "As it is stored" }), spec),
   );
 
   return {
@@ -83,6 +86,7 @@ export function make(name) {
       waits.set(now.delays);
       actions.update(experiment, now);
       parts.forEach((part) => part.update(experiment, now));
+      rules.update(experiment);
       say(spec, JSON.stringify(experiment, null, 2));
     },
     close() {
@@ -185,7 +189,7 @@ function actionRow(action, decisions, low, high, best, symbols) {
     {},
     el("th", { scope: "row" }, name, leads),
     cell("Decisions", { class: "pulls", title: exact(action.pulls) }, bar(decisions ? action.pulls / decisions : 0), el("span", { text: `${count(action.pulls)} · ${share(action.pulls, decisions)}` })),
-    cell("Mean reward", { class: "estimate", title: `${exact(action.rewards)} rewards` }, symbols ? null : interval(action.mean, action.interval, low, high), el("span", { text })),
+    cell("Mean reward", { class: "estimate", title: `${exact(action.rewards)} rewards${action.defaults ? `, ${exact(action.defaults)} of them by default at expiry` : ""}; 95% interval` }, symbols ? null : interval(action.mean, action.interval, low, high), el("span", { text })),
     cell("Open", { class: "right", title: `at most ${exact(action.peak)}`, text: count(action.open) }),
     cell("Typical delay", { class: "right", text: duration(action.typical_delay) }),
   );

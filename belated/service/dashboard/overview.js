@@ -25,9 +25,11 @@ export function make(_, token) {
   return {
     node,
     title: "belated",
-    update([{ at, experiments, unopened: others }]) {
-      list(unopened, others.map((each) => each.reason));
-      unopened.hidden = !others.length;
+    update([{ at, experiments, unopened: others, warnings }]) {
+      const untold = experiments.map((each) => each.statistics.trouble).filter(Boolean);
+      const said = [...warnings, ...others.map((each) => each.reason), ...untold];
+      list(unopened, said);
+      unopened.hidden = !said.length;
       const any = experiments.length > 0;
       numbers.hidden = cards.hidden = !any;
       search.hidden = experiments.length < MANY;

@@ -29,9 +29,9 @@ class Refused extends Error {
 
 const token = () => sessionStorage.getItem(TOKEN);
 
-async function ask(path, signal) {
+async function ask(path, signal, method = "GET", content = undefined) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
-  const answer = await fetch(path, { headers, signal, cache: "no-store" });
+  const answer = await fetch(path, { method, headers, signal, body: content === undefined ? undefined : JSON.stringify(content), cache: "no-store" });
   const body = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, body?.error?.message ?? `the server answers ${answer.status}`);
   return body;
@@ -72,7 +72,7 @@ async function poll() {
 
 function show(answers) {
   if (!page.view) {
-    page.view = page.kind.make(page.name, token);
+    page.view = page.kind.make(page.name, token, (method, path, body) => ask(path, undefined, method, body));
     main.replaceChildren(page.view.node);
     document.title = page.view.title;
   }
@@ -86,7 +86,7 @@ function fail(error) {
     page.view?.close();
     page.view = null;
     if ([401, 403].includes(error.status)) askToken(error);
-    else missing(error.status === 404 ? "Not here" : "No numbers", error.message);
+    else missing({404: "Not here", 409: "This experiment cannot be shown"}[error.status] ?? "No numbers", error.message);
     return;
   }
   trouble = error instanceof Refused ? `The server has trouble: ${error.message}` : "Connection lost";

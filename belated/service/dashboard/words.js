@@ -7,7 +7,7 @@ const SVG_TAGS = new Set(["svg", "path", "line", "rect", "circle"]);
 export function el(tag, given = {}, ...children) {
   const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [key, value] of Object.entries(given)) {
-    if (key === "text") node.textContent = value;
+    if (key === "text") node.textContent = visible(value);
     else if (typeof value === "function") node.addEventListener(key, value);
     else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value != null) node.setAttribute(key, value);
@@ -17,9 +17,14 @@ export function el(tag, given = {}, ...children) {
 }
 
 /** Set a text where it changed, so that selections and screen readers are left in peace. */
-export function say(node, text) {
+export function say(node, given) {
+  const text = visible(given);
   if (node.textContent !== text) node.textContent = text;
 }
+
+const HIDDEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+/** A text whose control and bidirectional characters are shown as such: they could turn around what stands beside them. */
+export const visible = (text) => String(text ?? "").replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });

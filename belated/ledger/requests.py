@@ -1,0 +1,212 @@
+"""What is asked of one experiment in one transaction: feedback and cancellations first, then decisions.
+
+All of it is worked out in memory: until `Work.flush` nothing is written, and an experiment that fails can be left out
+while the others of the batch go on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from belated.errors import InvalidArgument
+from belated.ledger.errors import Refused
+from belated.ledger.experiment import Experiment
+from belated.ledger.items import Again, Cancel, Decide, Feedback, Item, Outcome, write_value
+from belated.ledger.parts import Part, other_body, same_answer
+from belated.ledger.store import DecisionRow, Key
+from belated.ledger.work import Work
+
+#: An item with its place in the batch.
+Placed = tuple[int, Decide | Feedback | Cancel]
+#: Keys that were used before, by experiment and key.
+Keys = dict[tuple[int, str], Key]
+#: Those that are used in this batch for the first time: by which item, and its answer.
+Fresh = dict[tuple[int, str], tuple[Decide, Any]]
+
+
+class Requests:
+    """What a batch asks of one experiment, with the stored rows that it is about."""
+
+    def __init__(
+        self, asked: Sequence[Placed], rows: dict[bytes, DecisionRow], known: Keys, fresh: Fresh | None = None
+    ) -> None:
+        self.asked = asked
+        self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
+        self._before = dict(self.rows)
+        self.known = known
+        self.fresh: Fresh = {} if fresh is None else fresh
+        #: What came of it.
+        self.answers: dict[int, Any] = {}
+        self.keys: list[Key] = []
+        self.extended: list[tuple[Key, str]] = []
+
+    def alone(self) -> Iterator[Requests]:
+        """The same, one by one; each is to be served before the next is taken."""
+        rows = self._before
+        for each in self.asked:
+            one = Requests([each], rows, self.known, self.fresh)
+            yield one
+            rows |= one.rows
+
+    def refuse(self, refusal: Refused) -> None:
+        """All of it; but a key that was used before gets its answer."""
+        self.rows = self._before
+        for at, item in self.asked:
+            part = self._part(at, item) if isinstance(item, Decide) else None
+            self.answers[at] = Again(part.answer([])) if isinstance(part, Part) and part.done else refusal
+
+    def serve(self, work: Work) -> None:
+        """All of it."""
+        open_rows = (row for row in self.rows.values() if row.state == "open" and row.experiment == work.experiment.id)
+        work.load([row.instance for row in open_rows])
+        decide: list[tuple[int, Decide]] = []
+        for at, item in self.asked:
+            if isinstance(item, Feedback):
+                self.answers[at] = [self._feedback(work, ticket, value) for ticket, value in item.entries]
+            elif isinstance(item, Cancel):
+                self.answers[at] = [self._cancel(work, ticket) for ticket in item.tickets]
+            else:
+                decide.append((at, item))
+        self._decisions(work, decide)
+
+    # --- what ends ---
+
+    def _feedback(self, work: Work, ticket: bytes | None, value: Any) -> Outcome:
+        if isinstance(value, Refused):
+            return value
+        row = self._row(work, ticket)
+        if isinstance(row, Refused):
+            return row
+        if row.state == "open" and (row.expires_at is None or work.now < row.expires_at):
+            try:
+                self.rows[row.ticket] = work.end(row, "feedback", value)
+            except InvalidArgument as error:
+                return Refused("invalid", str(error))
+            return "applied"
+        if row.state in ("open", "expired"):
+            work.remark("late", row.ticket, value)
+            return "late"
+        if row.state == "closed" and row.value == write_value(value):
+            work.counts["duplicate"] += 1
+            return "duplicate"
+        work.remark("conflict", row.ticket, value)
+        if row.state == "cancelled":
+            return Refused("cancelled", f"the decision {row.ticket.hex()} was cancelled before")
+        return Refused(
+            "conflict", f"the decision {row.ticket.hex()} has another feedback already: {row.value}, which stays"
+        )
+
+    def _cancel(self, work: Work, ticket: bytes | None) -> Outcome:
+        row = self._row(work, ticket)
+        if isinstance(row, Refused):
+            return row
+        if row.state == "cancelled":
+            return "cancelled"
+        if row.state == "closed":
+            return Refused("closed", f"the decision {row.ticket.hex()} has its feedback already")
+        if row.state == "expired" or (row.expires_at is not None and work.now >= row.expires_at):
+            return Refused("expired", f"the decision {row.ticket.hex()} has expired")
+        self.rows[row.ticket] = work.end(row, "cancel")
+        return "cancelled"
+
+    def _row(self, work: Work, ticket: bytes | None) -> DecisionRow | Refused:
+        row = self.rows.get(ticket) if ticket is not None else None
+        if row is None or row.experiment != work.experiment.id:
+            work.counts["unknown"] += 1
+            return unknown(work.experiment)
+        return row
+
+    # --- what begins ---
+
+    def _part(self, at: int, item: Decide) -> Part | Refused:
+        """What of an item is on record under its key."""
+        known = None if item.key is None else self.known.get((item.experiment.id, item.key))
+        if known is not None and known.digest != item.digest:
+            return other_body(item)
+        try:
+            return Part(at, item, known)
+        except (ValueError, TypeError):
+            return Refused("damaged", f"{item.experiment.name} is damaged: what the key {item.key!r} was answered")
+
+    def _decisions(self, work: Work, asked: Sequence[tuple[int, Decide]]) -> None:
+        """Those of new keys, then those that repeat them."""
+        first: dict[str, int] = {}
+        new, repeated = [], []
+        for at, item in asked:
+            part = self._part(at, item)
+            pair = (item.experiment.id, item.key or "")
+            if isinstance(part, Refused):
+                self.answers[at] = part
+            elif part.done:
+                self.answers[at] = Again(part.answer([]))
+            elif item.key is not None and pair in self.fresh:
+                self.answers[at] = _repeated(item, *self.fresh[pair])
+            elif item.key is not None and item.key in first:
+                repeated.append((at, item))
+            elif work.experiment.archived_at is not None and not item.before:  # one that has begun is served to its end
+                name = work.experiment.name
+                self.answers[at] = Refused("archived", f"{name} is archived: it makes no more decisions")
+            else:
+                first |= {item.key: at} if item.key is not None else {}
+                new.append(part)
+        self._decide(work, new)
+        for part in new:
+            if part.item.key is not None:
+                self.fresh[work.experiment.id, part.item.key] = (part.item, self.answers[part.at])
+        for at, item in repeated:
+            self.answers[at] = _repeated(item, *self.fresh[work.experiment.id, item.key or ""])
+
+    def _decide(self, work: Work, asked: Sequence[Part]) -> None:
+        granted: list[tuple[Part, tuple[int, ...] | None]] = []
+        total = 0
+        limit = work.experiment.outstanding
+        for one in asked:
+            try:
+                allowed = work.experiment.numbers(one.item.allowed)
+            except InvalidArgument as error:
+                self.answers[one.at] = Refused("invalid", str(error))
+                continue
+            wanted = len(one.contexts) + one.item.after
+            if not one.item.before and work.outstanding() + total + wanted > limit:
+                self.answers[one.at] = Refused(
+                    "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
+                )
+                continue
+            granted.append((one, allowed))
+            total += len(one.contexts)
+            self.answers[one.at] = None
+        if not total:
+            return
+        work.expect([context for one, _ in granted for context in one.contexts])
+        round_ = work.session.take_rounds(work.experiment.id, total)
+        random = secrets.token_bytes(16 * total)
+        used = 0
+        for one, allowed in granted:
+            made = []
+            for context in one.contexts:
+                ticket = random[16 * used : 16 * used + 16]
+                made.append(work.make(context, allowed, ticket, round_ + used))
+                used += 1
+            self.answers[one.at] = one.answer(made)
+            if one.item.key is not None:
+                one.keep(work, made, self.keys, self.extended)
+
+
+def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
+    """What is asked again in the same batch."""
+    said = same_answer(item, one, answer)
+    return Again(said) if isinstance(said, list) else said
+
+
+def tickets(item: Item) -> Sequence[bytes | None]:
+    """The tickets that an item is about."""
+    if isinstance(item, Feedback):
+        return [ticket for ticket, _ in item.entries]
+    return item.tickets if isinstance(item, Cancel) else ()
+
+
+def unknown(experiment: Experiment) -> Refused:
+    """A ticket that is not the experiment's."""
+    return Refused("unknown_ticket", f"{experiment.name} never gave out this ticket")

@@ -1,0 +1,108 @@
+"""`belated experiment`: what can be done to the experiments of a running service, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from belated.errors import BelatedError
+
+if TYPE_CHECKING:
+    from belated.client import Client
+
+experiment = typer.Typer(no_args_is_help=True, help="Experiments of a running service: list, change, archive, delete.")
+
+Url = Annotated[str, typer.Option(help="Where the service is.", envvar="BELATED_URL")]
+Name = Annotated[str, typer.Argument(help="The experiment.")]
+#: A token is not an option: those are in the list of processes.
+TOKEN = "BELATED_TOKEN"
+LOCAL = "http://127.0.0.1:8000"
+NEVER = "never"
+
+
+@contextmanager
+def _client(url: str) -> Iterator[Client]:
+    try:
+        from belated.client import Client
+
+        with Client(url, os.environ.get(TOKEN)) as client:
+            yield client
+    except (BelatedError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@experiment.command("list")
+def list_(url: Url = LOCAL) -> None:
+    """All experiments, with their forecasters. The token, where one is needed, is in BELATED_TOKEN."""
+    with _client(url) as client:
+        for each in client.experiments():
+            state = "active" if each.archived_at is None else "archived"
+            typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{len(each.actions)} actions")
+
+
+@experiment.command()
+def change(
+    name: Name,
+    expiry_seconds: Annotated[str | None, typer.Option(help="After which a new decision expires, or never.")] = None,
+    on_expiry: Annotated[str | None, typer.Option(help="drop, or the reward that is learned then.")] = None,
+    outstanding: Annotated[int | None, typer.Option(help="The most open decisions.")] = None,
+    retention_seconds: Annotated[str | None, typer.Option(help="After which events go, or never.")] = None,
+    url: Url = LOCAL,
+) -> None:
+    """Change when decisions expire, what happens then, how many may be open, and how long events are kept."""
+    given: dict[str, Any] = {"expiry_seconds": expiry_seconds, "retention_seconds": retention_seconds}
+    rules: dict[str, Any] = {
+        key: None if value == NEVER else _number(value) for key, value in given.items() if value is not None
+    }
+    if on_expiry is not None:
+        rules["on_expiry"] = _number(on_expiry)
+    if outstanding is not None:
+        rules["limits"] = {"outstanding": outstanding}
+    with _client(url) as client:
+        data = client.change(name, **rules).data
+    typer.echo(json.dumps({key: data[key] for key in ("expiry_seconds", "on_expiry", "limits", "retention_seconds")}))
+
+
+def _number(text: str) -> float | str:
+    """A number where it is one: the service says what is wrong with other words."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@experiment.command()
+def archive(name: Name, url: Url = LOCAL) -> None:
+    """No more decisions; open ones may still end."""
+    with _client(url) as client:
+        client.archive(name)
+    typer.echo(f"{name} is archived")
+
+
+@experiment.command()
+def unarchive(name: Name, url: Url = LOCAL) -> None:
+    """Decisions again."""
+    with _client(url) as client:
+        client.unarchive(name)
+    typer.echo(f"{name} is active")
+
+
+@experiment.command()
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    url: Url = LOCAL,
+) -> None:
+    """Delete an experiment with all its data: decisions, feedback, states. It cannot be undone."""
+    if not yes and typer.prompt(f"All data of {name} will be lost. Its name again") != name:
+        typer.echo("error: that is another name; nothing was deleted", err=True)
+        raise typer.Exit(1)
+    with _client(url) as client:
+        client.delete(name, confirm=name)
+    typer.echo(f"{name} is deleted")

@@ -1,0 +1,146 @@
+"""Connections that waste nobody's time: a request must be complete in time and its head small, and there is a limit.
+
+uvicorn ends connections that are idle between requests. Here end those too that never send a request, or send one
+byte a minute; and a peer that vanished, or reads nothing, is noticed by the system (`listen_patiently`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+import time
+from asyncio import TimerHandle
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+log = logging.getLogger("belated")
+
+#: Seconds in which a request must have come, head and body; and in which the other side must take what is sent.
+SECONDS = 20.0
+#: Bytes that the head of a request may have.
+HEAD = 64_000
+#: Connections at once, if the system allows that many open files, of which some are left for other things.
+CONNECTIONS = 2_000
+FILES = 100
+#: Connections beyond those that are told so, once they ask or after so many seconds; all others just end.
+SPARE = 200
+MOMENT = 1.0
+#: Seconds between lines in the log about connections that are turned away.
+SAID = 10.0
+
+FULL = (
+    b'{"error": {"kind": "busy", "message": "too many connections; try again in a second"}}',
+    b"503 Service Unavailable",
+)
+LONG = (
+    b'{"error": {"kind": "too_large", "message": "the head of a request may have 64000 bytes"}}',
+    b"431 Request Header Fields Too Large",
+)
+SLOW = (
+    b'{"error": {"kind": "malformed", "message": "the request did not come in time"}}',
+    b"408 Request Timeout",
+)
+
+
+def most_connections() -> int:
+    """How many there may be."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - FILES))
+
+
+def watch(listening: socket.socket, seconds: float = SECONDS) -> None:
+    """Let the system end accepted connections whose other side is gone, or takes nothing of what is sent."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), int(value))
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
+
+
+class Connection(HttpToolsProtocol):
+    """One connection."""
+
+    most: ClassVar[int] = CONNECTIONS
+    seconds: ClassVar[float] = SECONDS
+    _refused: ClassVar[int] = 0
+    _said: ClassVar[float] = -SAID
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._timer: TimerHandle | None = None
+        self._head = 0
+        self._in_head = True
+        self._over = 0  # how many more connections there are than may be
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._over = len(self.connections) - self.most
+        if self._over > 0:
+            self._say()
+        if self._over > SPARE:
+            transport.abort()
+        else:
+            self._timer = self.loop.call_later(MOMENT if self._over > 0 else self.seconds, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._over > 0:
+            self._end(FULL)
+            return
+        if self._in_head:
+            self._head += len(data)
+            if self._timer is None:
+                self._timer = self.loop.call_later(self.seconds, self._too_slow)
+        super().data_received(data)
+        if self._in_head and self._head > HEAD and not self.transport.is_closing():
+            self._end(LONG)
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head = False, 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._stop()
+        super().on_message_complete()
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        at_work = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if at_work:  # the request before this one is being answered
+            self._timer = self.loop.call_later(self.seconds, self._too_slow)
+        elif not self.transport.is_closing():
+            self._end(FULL if self._over > 0 else SLOW)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self, answer: tuple[bytes, bytes]) -> None:
+        body, status = answer
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n"
+        self.transport.write(head % (status, len(body)) + b"retry-after: 1\r\n\r\n" + body)
+        self.transport.close()
+
+    @classmethod
+    def _say(cls) -> None:
+        """That connections are turned away: at once, then at most every few seconds."""
+        cls._refused += 1
+        if time.monotonic() >= cls._said + SAID:
+            were = "1 was" if cls._refused == 1 else f"{cls._refused} were"
+            log.warning("%d connections are open, which is the most; %s turned away", cls.most, were)
+            cls._said, cls._refused = time.monotonic(), 0

@@ -1,0 +1,86 @@
+"""Where no token is needed, only programs of this machine may come in, and no page of another site through a browser.
+
+A page from anywhere can make the browser send requests to loopback: to a name of its own that it lets point there, or
+blindly, without reading the answer. The first gives itself away by `Host`, the second by `Origin` or `Sec-Fetch-Site`,
+which pages cannot forge. And a proxy brings strangers: there tokens are needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from belated.service.app import refuse
+from belated.service.auth import is_loopback
+
+log = logging.getLogger("belated")
+
+#: Seconds between lines in the log about requests that are turned away.
+SAID = 10.0
+
+#: What only a proxy adds.
+FORWARDED = (b"forwarded", b"via", b"x-real-ip")
+FORWARDED_BEGIN = b"x-forwarded-"
+#: What `Sec-Fetch-Site` may be: our own page, or an address that a person typed.
+OWN = (b"same-origin", b"none")
+#: Pages that links may lead to from anywhere: they show nothing that others could read.
+PAGES = ("/", "/docs")
+
+
+def host_of(authority: str) -> str:
+    """The name in a Host header.
+
+    >>> host_of("localhost:8000"), host_of("[::1]:8000"), host_of("127.0.0.1")
+    ('localhost', '::1', '127.0.0.1')
+    """
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0]
+    return authority.partition(":")[0]
+
+
+def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str | None:
+    """Why a request that has no token must not come in; None if it may.
+
+    >>> trouble("GET", "/health", [(b"host", b"localhost:8000")])
+    >>> trouble("GET", "/health", [(b"host", b"evil.example:8000")])
+    "without tokens this service is for this machine only: Host is 'evil.example:8000', which is no name of loopback"
+    """
+    given: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        given.setdefault(name, []).append(value)
+    for name in given:
+        if name in FORWARDED or name.startswith(FORWARDED_BEGIN):
+            said = name.decode("latin-1")
+            return f"this came through a proxy ({said}), and strangers need a token: start it with --require-token"
+    hosts = [value.decode("latin-1") for value in given.get(b"host", [b""])]
+    if len(hosts) > 1 or not is_loopback(host_of(hosts[0]).rstrip(".").lower()):
+        said = ", ".join(hosts)
+        return f"without tokens this service is for this machine only: Host is {said!r}, which is no name of loopback"
+    for origin in given.get(b"origin", ()):
+        if origin.decode("latin-1").lower() != f"http://{hosts[0].lower()}":
+            return f"without tokens no page of another origin may ask: Origin is {origin.decode('latin-1')!r}"
+    link = method == "GET" and path in PAGES and given.get(b"sec-fetch-mode") == [b"navigate"]
+    for site in given.get(b"sec-fetch-site", ()):
+        if site not in OWN and not link:
+            return f"without tokens no page of another site may ask: Sec-Fetch-Site is {site.decode('latin-1')!r}"
+    return None
+
+
+class Loopback:
+    """An application for this machine only."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+        self._said = -SAID
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        why = None if scope["type"] == "lifespan" else trouble(scope.get("method", ""), scope["path"], scope["headers"])
+        if why is None:
+            await self._application(scope, receive, send)
+            return
+        if time.monotonic() >= self._said + SAID:
+            self._said = time.monotonic()
+            log.warning("a request was turned away: %s", why)
+        await refuse("forbidden", scope, send, message=why)
