@@ -448,4 +448,5 @@ def test_nothing_heavy_is_imported() -> None:
         "numpy.typing",
         "belated",
         "belated.errors",
+        "belated.theory.related",
     }

@@ -33,7 +33,7 @@ def _check_game(game: Game) -> None:
         require.one_of(f"comparator of {game!r}", game.comparator, COMPARATORS)
     if not _ordered(game.smallest, game.largest):
         raise InvalidArgument(f"smallest of {name} is {game.smallest!r}, above largest, {game.largest!r}")
-    require.real(f"scale of {name}", game.scale, low=0)
+    require.real(f"scale of {name}", game.scale, low=0, infinite=bool(game.point_size))
     require.integer(f"memory() of {name}", game.memory(), low=0)
     for kernel in ("outcome", "regret"):
         if not callable(getattr(game, kernel)):
