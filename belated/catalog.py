@@ -12,6 +12,7 @@ import sys
 from collections import ChainMap
 from collections.abc import MutableMapping
 from inspect import isabstract
+from textwrap import shorten
 from typing import Any, TypeVar
 
 from belated import delays, forecasters, games, learners
@@ -77,8 +78,9 @@ INNER = {
     "law": {"delays": "delays"},
 }
 
-#: Characters of a wrong value that an error shows.
+#: Characters of a wrong value, and of a list of names, that an error shows.
 QUOTED = 100
+LISTED = 250
 
 Spec = TypeVar("Spec", bound=type[Learner] | type[Forecaster] | type[Game] | type[Delays])
 
@@ -94,7 +96,9 @@ def add(spec: Spec) -> Spec:
     """
     if not isinstance(spec, type) or isabstract(spec):
         what = "one without its abstract methods" if isinstance(spec, type) else "an object"
-        raise InvalidArgument(f"the catalog takes classes that can be made, got {what}: {quoted(spec)}")
+        raise InvalidArgument(
+            f"the catalog takes classes of learners, forecasters, games and delay laws, got {what}: {quoted(spec)}"
+        )
     for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
         if not isinstance(spec, type) or not issubclass(spec, kind):
             continue
@@ -117,7 +121,8 @@ def find(kind: str, name: Any) -> Any:
     table = TABLES[kind]
     if name in table:
         return newest(table[name])
-    hint = nearest(str(name)[:QUOTED], table) or f"there are {', '.join(sorted(table))}; {HINT}"
+    known = shorten(", ".join(sorted(table)), LISTED, placeholder=" ... (`belated catalog` has all)")
+    hint = nearest(str(name)[:QUOTED], table) or f"there are {known}; {HINT}"
     if kind == "forecaster" and name in LEARNERS:
         hint = f"it is a learner, and plays under a forecaster: bold({name}), direct({name}) or qpmd({name})"
     raise InvalidArgument(f"no {'delay law' if kind == 'delays' else kind} is called {quoted(name)}; {hint}")

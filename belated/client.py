@@ -45,7 +45,7 @@ CONNECTIONS = 100
 #: Answers that mean "later".
 LATER = frozenset({429, 502, 503, 504})
 #: Answers that mean that nothing was looked at.
-UNTOUCHED = ("busy", "too_fast")
+UNTOUCHED = ("busy", "too_fast", "waited")
 #: Failures after which the service has certainly seen nothing.
 UNSEEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 #: Failures that another try cannot mend.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from belated.errors import InvalidArgument
 
-#: The environment variable that names modules, with spaces between them: for containers, and for workers.
+#: The environment variable that names modules, divided and quoted as in a shell: for containers, and for workers.
 VARIABLE = "BELATED_IMPORT"
 #: What a message says where a name of the catalog may be somebody's own.
 HINT = "one of your own is known when its module is: --import MODULE"
@@ -32,12 +33,12 @@ def bring(names: Iterable[str]) -> None:
     for name in given:
         _bring(name)
     if given:
-        os.environ[VARIABLE] = " ".join(given)
+        os.environ[VARIABLE] = shlex.join(given)
 
 
 def bring_named() -> None:
     """Import what the environment names."""
-    bring(os.environ.get(VARIABLE, "").split())
+    bring(shlex.split(os.environ.get(VARIABLE, "")))
 
 
 def _bring(name: str) -> None:

@@ -191,7 +191,7 @@ class SecretSight(SecretLift):
 
 
 @dataclass(frozen=True)
-class Drags(own.Quadratic):
+class Drags(own.Targets):
     """A game of points whose losses depend on the point before."""
 
     def memory(self) -> int:
@@ -208,7 +208,7 @@ class Drags(own.Quadratic):
 
 
 @dataclass(frozen=True)
-class Steep(own.Quadratic):
+class Steep(own.Targets):
     """Gradients that are not finite."""
 
     @staticmethod

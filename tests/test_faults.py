@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 import threading
 import time
@@ -458,7 +457,7 @@ def test_means_of_conversions_only(two: Any) -> None:
     assert [(each["rewards"], each["defaults"]) for each in told] == [
         (pull, pull - one) for one, pull in zip(ones, pulls, strict=True)
     ]
-    assert all(math.isclose(sum(each["interval"]) / 2, each["mean"], abs_tol=0.05) for each in told)
+    assert all(each["interval"][0] < each["mean"] < each["interval"][1] < 0.8 for each in told)
 
 
 def test_earlier_statistics_without_defaults_are_made_again(two: Any) -> None:

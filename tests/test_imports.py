@@ -81,7 +81,7 @@ def test_verify_says_how_an_experiment_of_ones_own_is_opened(folder):
     bl.catalog.FORECASTERS.pop("ownrule")
     sys.modules.pop("own_module_of_a_test")
     os.environ[imports.VARIABLE] = ""
-    text = said("verify", "--database", "x.db")
+    text = said("verify", "--database", "x.db", code=1)
     assert "ads: not replayed" in text and "--import MODULE" in text
     assert "ads: identical, 1 state, 0 events" in said(
         "verify", "--database", "x.db", "--import", "own_module_of_a_test"

@@ -45,7 +45,7 @@ def test_learner(learner, check, monkeypatch):
 
 
 @pytest.mark.parametrize("check", checks.GAME_CHECKS, ids=lambda c: c.__name__)
-@pytest.mark.parametrize("game", [own.Quadratic(), own.Lift(), own.Prices()], ids=lambda g: type(g).__name__)
+@pytest.mark.parametrize("game", [own.Targets(), own.Lift(), own.Prices()], ids=lambda g: type(g).__name__)
 def test_game(game, check):
     check(game)
 

@@ -280,7 +280,7 @@ def test_the_perceptron_told_late_learns_by_what_it_would_say_now():
 def test_rows_that_nothing_tells_apart_have_no_bound():
     rows, labels = np.array([[1.0], [1.0], [-1.0]]), np.array([1.0, 0.0, 0.0])
     result = regret(bl.Direct(bl.Perceptron(1)), games.Labels(rows, labels), 0)
-    assert isinstance(result.theorem, str) and "tells the labels" in result.theorem
+    assert isinstance(result.theorem, str) and "tells the labels of" in result.theorem
 
 
 def test_winnow_keeps_its_bound():

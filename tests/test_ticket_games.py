@@ -77,7 +77,7 @@ def test_what_is_no_gradient_is_refused(given, said):
 @pytest.mark.parametrize("kind", [bl.BOLD, bl.Direct, bl.Paced])
 def test_points_compiled_are_python(kind):
     for law, expiry in contract.laws(300):
-        contract.compare(kind(own.Descends()), own.Quadratic(), law, 300, expiry)
+        contract.compare(kind(own.Descends()), own.Targets(), law, 300, expiry)
 
 
 def test_points_are_saved(monkeypatch):
@@ -95,7 +95,7 @@ def test_points_are_saved(monkeypatch):
 
 
 def test_the_bound_of_gradient_descent_holds_under_bold():
-    r = bl.play(bl.BOLD(own.Descends(3, 1.5)), own.Quadratic(), GEOMETRIC, 2000, replications=4)
+    r = bl.play(bl.BOLD(own.Descends(3, 1.5)), own.Targets(), GEOMETRIC, 2000, replications=4)
     assert r.bound == pytest.approx(bounds.bold(lambda n: 3 * math.sqrt(n), 2000, r.peak))
     assert r.verdict.startswith("holds") and r.mean_regret > 0
 
@@ -108,10 +108,10 @@ def test_who_refuses_points():
             kind(own.Descends())
     with pytest.raises(InvalidArgument, match=r"plays points of 3 numbers, Bernoulli.* takes one of its actions"):
         bl.play(bl.Direct(own.Descends()), bl.games.Bernoulli([0.5]), GEOMETRIC, 10)
-    with pytest.raises(InvalidArgument, match=r"plays points of 3 numbers, Quadratic\(size=2\) takes points of 2"):
-        bl.play(bl.Direct(own.Descends()), own.Quadratic(2), GEOMETRIC, 10)
+    with pytest.raises(InvalidArgument, match=r"plays points of 3 numbers, Targets\(size=2\) takes points of 2"):
+        bl.play(bl.Direct(own.Descends()), own.Targets(2), GEOMETRIC, 10)
     with pytest.raises(InvalidArgument, match="plays one of its actions"):
-        bl.play(bl.Direct(bl.UCB1(1)), own.Quadratic(), GEOMETRIC, 10)
+        bl.play(bl.Direct(bl.UCB1(1)), own.Targets(), GEOMETRIC, 10)
 
 
 def test_the_service_refuses_points(monkeypatch):
@@ -134,7 +134,7 @@ class Bursts(own.Descends):
 @pytest.mark.parametrize("engine", ["compiled", "python"])
 def test_a_point_that_is_not_finite_is_the_fault_of_the_learner(engine):
     with pytest.raises(BadPrediction, match=r"Bursts\(.*\) chose the point \[inf, inf, inf\], which is not finite"):
-        bl.play(bl.Direct(Bursts()), own.Quadratic(), GEOMETRIC, 10, engine=engine)
+        bl.play(bl.Direct(Bursts()), own.Targets(), GEOMETRIC, 10, engine=engine)
 
 
 # --- DelayedHedge: open, and a bound in the sum of G_t ---
@@ -395,7 +395,7 @@ def test_a_default_for_a_replaced_action_is_dropped():
     ("learner", "game", "options", "said"),
     [
         (bl.Hedge(2), bl.games.Bernoulli([0.2, 0.7], "full"), {"expiry": 5}, "gives full feedback"),
-        (own.Descends(), own.Quadratic(), {"expiry": 5}, "gives gradient feedback"),
+        (own.Descends(), own.Targets(), {"expiry": 5}, "gives gradient feedback"),
         (bl.CBP.example(), contract.arena(bl.CBP.example(), 20), {"expiry": 5}, "gives symbol feedback"),
         (bl.UCB1(2), bl.games.Bernoulli([0.2, 0.7]), {}, "learned at expiry, which is not given"),
         (bl.UCB1(2), bl.games.Bernoulli([0.2, 0.7]), {"expiry": 5, "default": 1.5}, "default must be"),
@@ -421,7 +421,7 @@ def test_groups_of_games():
     assert grouped.reactive and (grouped.smallest, grouped.largest) == (0.0, 10.0)
     assert not bl.games.Grouped([own.Prices(), own.Prices()]).reactive
     with pytest.raises(InvalidArgument, match="must have actions, not points"):
-        bl.games.Grouped([own.Quadratic(), own.Quadratic()])
+        bl.games.Grouped([own.Targets(), own.Targets()])
     with pytest.raises(InvalidArgument, match="must be of the class, size and feedback"):
         bl.games.Grouped([own.Prices(10.0), own.Prices(9.0)])
 
@@ -430,13 +430,13 @@ def test_no_table_of_what_depends_on_play():
     with pytest.raises(InvalidArgument, match="answers to what was played: it is no table of rewards"):
         bl.games.deal(own.Lift(), 10)
     with pytest.raises(InvalidArgument, match="takes points: it is no table of rewards"):
-        bl.games.deal(own.Quadratic(), 10)
+        bl.games.deal(own.Targets(), 10)
 
 
 def test_an_environment_takes_actions():
     pytest.importorskip("gymnasium")
     with pytest.raises(InvalidArgument, match="an environment takes numbers of actions"):
-        bl.adapters.gymnasium.GameEnv(own.Quadratic(), 10)
+        bl.adapters.gymnasium.GameEnv(own.Targets(), 10)
 
 
 @dataclass(frozen=True)

@@ -222,12 +222,12 @@ class Descends(Learner):
             state.point[i] = min(max(state.point[i] - step * feedback[i], 0.0), 1.0)
 
     def bound(self, n: float) -> float:
-        """3/2 D G sqrt(n) with the step D / (G sqrt t): D^2 = size, and G = 2 / sqrt(size) in `Quadratic`."""
+        """3/2 D G sqrt(n) with the step D / (G sqrt t): D^2 = size, and G = 2 / sqrt(size) in `Targets`."""
         return 3.0 * math.sqrt(n)
 
 
 @dataclass(frozen=True)
-class Quadratic(Game):
+class Targets(Game):
     """The loss of x in round t is |x - b_t|^2 / size, b_t uniform in [0, 1]^size; regret against the best fixed x."""
 
     size: int = 3

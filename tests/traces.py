@@ -33,7 +33,8 @@ def traces() -> dict[str, np.ndarray]:
                 record=True,
                 seed=11,
             )
-            found[f"{forecaster.__name__} {name}"] = np.stack([run.actions, run.probabilities])
+            said = [run.actions.ravel(), run.probabilities.ravel()]  # points have several numbers a round
+            found[f"{forecaster.__name__} {name}"] = np.concatenate(said)
             found[f"{forecaster.__name__} {name} counts"] = np.concatenate([run.peak, run.instances, run.steps])
     return found
 

@@ -273,8 +273,9 @@ def lives_in_a_ledger(forecaster: Forecaster) -> None:
                     (decided,) = _demand_answers(forecaster, answer)
                     ticket, action, probability = life.said[-1]
                     tickets[ticket] = bytes.fromhex(decided.ticket)
+                    stated = probability if learner.states_probability else None
                     demand(
-                        (decided.action, decided.probability) == (action, probability),
+                        (decided.action, decided.probability) == (action, stated),
                         f"{forecaster!r} decides {action} with probability {probability} in a process, in a service "
                         f"{decided.action} with {decided.probability}: decision {ticket}",
                     )

@@ -55,7 +55,6 @@ class Batched(Law):
     """
 
     iid = False
-    constant = True
     d: int
 
     def __post_init__(self) -> None:

@@ -201,6 +201,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             raise InvalidArgument(
                 f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} gives {game.context_size}"
             )
+        _check_rows(learner, game)
     if forecaster.actions is None:
         raise Unsupported(
             f"{forecaster!r} predicts anything, a game takes one of its {game.actions} actions: use predict and update"
@@ -220,6 +221,16 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         found = bad_law(delays)
         if found is not None:
             raise found
+
+
+def _check_rows(learner: Learner, game: Game) -> None:
+    """A learner that takes some numbers only is asked about all rows of side information that the game has."""
+    if type(learner).check_context is Learner.check_context or not learner.context_size:
+        return
+    rows = getattr(game, "contexts", None)
+    rows = getattr(game, "X", None) if rows is None else rows
+    for row in np.unique(np.asarray(rows, float), axis=0) if rows is not None else ():
+        learner.check_context(row)
 
 
 def _points(forecaster: Forecaster, game: Game) -> str:

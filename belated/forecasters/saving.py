@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import inspect
 import json
 from collections import deque
 from collections.abc import Iterator
@@ -53,7 +54,8 @@ def name_of(spec: Any) -> str:
     if not kind.__module__.startswith("belated."):
         root = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
         for other in _below(root):
-            if other.__name__.lower() == name and other.__module__.startswith("belated."):
+            own = other.__module__.startswith("belated.") and not inspect.isabstract(other)
+            if own and other.__name__.lower() == name:
                 mine = f"{kind.__module__}.{kind.__qualname__}"
                 raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is belated's own; rename it")
     return name

@@ -34,6 +34,7 @@ class LinearLosses(Game):
     feedback = "gradient"
     smallest = -math.inf
     largest = math.inf
+    against = "point"
     domain = "ball"
     table: ArrayLike
     radius: float = 1.0

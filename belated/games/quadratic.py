@@ -35,6 +35,7 @@ class Quadratic(Game):
     smallest = -math.inf
     largest = math.inf
     scale = math.inf
+    against = "point"
     curvatures: Sequence[float]
     centre: Sequence[float]
     noise: float = 0.0

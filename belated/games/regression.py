@@ -41,6 +41,7 @@ class Regression(Game):
     feedback = "gradient"
     smallest = -math.inf
     largest = math.inf
+    against = "weights"
     X: ArrayLike
     y: ArrayLike
     loss: str = "squared"
@@ -204,23 +205,21 @@ def best_weights(rows: Floats, labels: Floats, loss: str, radius: float) -> Floa
 
 
 def _least_squares(rows: Floats, labels: Floats, radius: float) -> Floats:
-    """Ridge regression with the least ridge that brings w into the ball, found by bisection over its logarithm."""
-    values, vectors = np.linalg.eigh(rows.T @ rows)
-    target = vectors.T @ (rows.T @ labels)
-    values = np.maximum(values, 0.0)
-    kept = values > 1e-12 * max(float(values.max()), 1e-300)
+    """Ridge regression with the least ridge that brings w into the ball, found by bisection."""
+    left, values, right = np.linalg.svd(rows, full_matrices=False)
+    kept = values > np.finfo(float).eps * max(rows.shape) * values[0]
+    values, target, right = values[kept], (left.T @ labels)[kept], right[kept]
 
     def solve(ridge: float) -> Floats:
-        w = np.zeros_like(target)
-        np.divide(target, values + ridge, out=w, where=kept if ridge == 0.0 else np.ones_like(kept))
-        return w
+        found: Floats = target / (values + ridge / values)
+        return found
 
     w = solve(0.0)
     if float(np.linalg.norm(w)) > radius:
-        low, high = 0.0, float(np.linalg.norm(target)) / radius
+        low, high = 0.0, float(np.linalg.norm(values * target)) / radius
         for _ in range(200):
             middle = (low + high) / 2
             low, high = (middle, high) if np.linalg.norm(solve(middle)) > radius else (low, middle)
         w = solve(high)
-    found: Floats = vectors @ w
+    found: Floats = right.T @ w
     return found

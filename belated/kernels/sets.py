@@ -6,6 +6,8 @@ import math
 
 from belated.kernels.compile import kernel
 
+#: Numbers beyond this are as good as this: its square is finite.
+FAR = 1e150
 #: The sets by name, in the order of their numbers.
 BALL, BOX, SIMPLEX = 0, 1, 2
 SETS = ("ball", "box", "simplex")
@@ -25,6 +27,7 @@ def into_ball(point, radius):
     """The nearest point of the ball around 0; radius inf is the whole space."""
     squares = 0.0
     for i in range(len(point)):
+        point[i] = min(max(point[i], -FAR), FAR)
         squares += point[i] * point[i]
     if squares > radius * radius:
         shrink = radius / math.sqrt(squares)
@@ -42,6 +45,12 @@ def into_simplex(point, radius):
     """
     size = len(point)
     count = size
+    top = point[0]
+    for i in range(size):
+        point[i] = min(max(point[i], -FAR), FAR)
+        top = point[i] if i == 0 else max(top, point[i])
+    for i in range(size):
+        point[i] -= top  # which moves nothing, and keeps what follows exact near the largest
     shift = -math.inf
     for _ in range(size):
         total = 0.0

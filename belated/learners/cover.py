@@ -72,7 +72,8 @@ class Cover(Learner):
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
-        state.ahead += 1.0 if feedback[1] > feedback[0] else -1.0
+        if feedback[1] != feedback[0]:
+            state.ahead += 1.0 if feedback[1] > feedback[0] else -1.0
 
 
 def centres(most: int) -> Floats:

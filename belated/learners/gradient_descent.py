@@ -95,7 +95,9 @@ class GradientDescent(Descent):
         into_set(state.point, params.domain, params.radius)
 
     def facing(self, game: Game) -> Learner | str:
-        theirs = getattr(game, "domain", "ball"), float(getattr(game, "radius", math.inf))
+        if getattr(game, "against", None) != "point":
+            return f"the regret of {type(game).__name__} is not against the best fixed point"
+        theirs = getattr(game, "domain", None), float(getattr(game, "radius", math.inf))
         if self.rate is None and theirs != (self.domain, float(self.radius)):
             return f"regret is against the best point of a {theirs[0]} of radius {theirs[1]:g}, it plays in another set"
         return super().facing(game)

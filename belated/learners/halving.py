@@ -97,8 +97,9 @@ def majority(state, context):
     for k in range(len(state.votes)):
         state.votes[k] = 0
     for e in range(len(state.dead)):
-        if state.dead[e] == 0:
-            state.votes[int(context[e])] += 1
+        label = int(context[e])
+        if state.dead[e] == 0 and 0 <= label < len(state.votes):
+            state.votes[label] += 1
     most = 0
     for k in range(1, len(state.votes)):
         if state.votes[k] > state.votes[most]:

@@ -93,7 +93,7 @@ class LinearDescent(Descent):
         assert self.loss is not None
         known = LOSSES[self.loss]
         try:
-            label = float(given)
+            label = math.nan if isinstance(given, str | bytes) else float(given)
         except (TypeError, ValueError):
             label = math.nan
         if not known.takes(label):
@@ -101,6 +101,8 @@ class LinearDescent(Descent):
         return known.slope(float(memo[0]), label)
 
     def facing(self, game: Game) -> Learner | str:
+        if getattr(game, "against", None) != "weights" or game.context_size != self.features:
+            return f"the regret of {type(game).__name__} is not against the best weights of its features"
         theirs = float(getattr(game, "radius", math.inf))
         if self.rate is None and theirs != float(self.radius):
             return f"regret is against the best w of length {theirs:g}, it plays those of length {self.radius:g}"

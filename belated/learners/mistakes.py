@@ -33,6 +33,9 @@ class MistakeDriven(Learner):
         """M for the rows of a game, or why none is known."""
 
     def facing(self, game: Game) -> Learner | str:
+        rows, labels = (np.asarray(getattr(game, name, 0.0)) for name in ("X", "y"))
+        if np.ndim(rows) != 2 or np.ndim(labels) != 1 or np.shape(rows) != (np.size(labels), self.context_size):
+            return f"{type(game).__name__} does not show its rows and labels (X, y)"
         known = self.mistakes_in(game)
         if isinstance(known, str):
             return known

@@ -66,7 +66,7 @@ class Perceptron(MistakeDriven):
     def mistakes_in(self, game: Game) -> float | str:
         rows, labels = rows_of(game)
         known = margins.perceptron(rows, labels)
-        return known if known is not None else "no direction tells the labels of these rows apart"
+        return known if known is not None else "no direction was found that tells the labels of these rows apart"
 
 
 @kernel

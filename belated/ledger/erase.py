@@ -46,7 +46,8 @@ def step(session: Writer, limit: int) -> bool:
         if done:
             for table in SMALL:
                 session.tell(f"DELETE FROM {table} WHERE experiment = ?", (int(number),))
-            session.tell("DELETE FROM meta WHERE key = ?", (f"checkpointed {number}",))
+            for key in (f"checkpointed {number}", f"unfolded {number}"):
+                session.tell("DELETE FROM meta WHERE key = ?", (key,))
             del left[number]
         session.set_meta(DELETED, json.dumps(left))
         return bool(left)

@@ -106,7 +106,7 @@ class Experiment:
     @cached_property
     def propensity(self) -> bool:
         """Whether the probability of a decision is the one that its action was played with: one may divide by it."""
-        return self.forecaster.propensity and self.learner.states_probability
+        return bool(self.forecaster.propensity and self.learner.states_probability)
 
     def stated(self, probability: float) -> float | None:
         """The probability of a decision on record; None if the learner does not state any (whatever stands there)."""

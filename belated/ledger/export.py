@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from belated.errors import InvalidArgument
+from belated.errors import BelatedError, InvalidArgument, InvalidState
+from belated.imports import hinted
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.player import vector
@@ -32,7 +33,11 @@ def export(store: Store, name: str, file: str | Path) -> int:
         row = next((row for row in session.experiments() if row.name == name), None)
         if row is None:
             raise InvalidArgument(f"there is no experiment called {name!r}")
-        experiment = Experiment.from_row(row)
+        try:
+            experiment = Experiment.from_row(row)
+        except Exception as error:
+            said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
+            raise InvalidState(f"{name} cannot be opened: {said}") from None
         schema = _schema(experiment, pa)
         count = 0
         with pq.ParquetWriter(file, schema) as writer:

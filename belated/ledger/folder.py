@@ -7,6 +7,7 @@ reason; from which event on is noted, for whoever can.
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Sequence
@@ -215,14 +216,14 @@ class Folder:
             if experiment.id in self.lost:
                 why = self.lost[experiment.id]
                 raise Refused(why.kind, str(why))
-            fold = self._folds.get(experiment.id) or empty(experiment)
-            try:
-                known = fold.statistics(experiment, counters, queues)
-            except Exception as error:
-                raise explained(f"the statistics of {experiment.name}", error) from None
-            known |= {"at": now, "lag_seconds": lag}
-            known["warnings"] = [*lagging(lag), *known["warnings"]]
-            return json.loads(json.dumps(known))  # type: ignore[no-any-return]
+            fold = copy.deepcopy(self._folds.get(experiment.id) or empty(experiment))
+        try:  # without the lock: intervals of many actions take a while
+            known = fold.statistics(experiment, counters, queues)
+        except Exception as error:
+            raise explained(f"the statistics of {experiment.name}", error) from None
+        known |= {"at": now, "lag_seconds": lag}
+        known["warnings"] = [*lagging(lag), *known["warnings"]]
+        return json.loads(json.dumps(known))  # type: ignore[no-any-return]
 
     def overview(self, experiments: Sequence[Experiment]) -> dict[str, Any]:
         """A few numbers of each experiment, up to the last commit; `trouble` says where they cannot be known."""

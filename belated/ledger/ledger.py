@@ -84,7 +84,10 @@ class Ledger:
                 return
             rows = session.experiments()
             self.erasing = bool(erase.deleted(session))
-        self._forget({each.id for each in self._named.values()} - {row.id for row in rows})
+        here, names = {row.id for row in rows}, {row.name for row in rows}
+        self._forget(({each.id for each in self._named.values()} | self._rows.keys()) - here)
+        self._rows = {number: row for number, row in self._rows.items() if number in here}
+        self._broken = {name: why for name, why in self._broken.items() if name in names}
         for row in rows:
             known = self._named.get(row.name)
             current = known is None or known.trouble is not None or known.row() == row
@@ -281,8 +284,10 @@ class Ledger:
                 self._running[made.id] = Running(made, item.player)
         for changed in self._changed.values():
             self._remember(changed)
-        self._forget({item.experiment.id for item in items if isinstance(item, Delete)})
-        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or isinstance(items[0], Delete)
+        carried = (item for item, said in zip(items, answers, strict=True) if not isinstance(said, Refused))
+        done = {item.experiment.id for item in carried if isinstance(item, Delete)}
+        self._forget(done)
+        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or bool(done)
         if any(isinstance(item, Upkeep) for item in items):
             self.folder.saved()
         return answers

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from belated.errors import InvalidState
+from belated.errors import BelatedError, InvalidState
+from belated.imports import hinted
 from belated.ledger import schema
 from belated.ledger.database import open_store, shown
 from belated.ledger.experiment import Experiment
-from belated.ledger.faults import explained
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import ExperimentRow, Store
 from belated.ledger.upkeep import mismatch, movable
@@ -46,7 +46,8 @@ def _state_of(row: ExperimentRow) -> tuple[bool, str]:
     try:
         experiment = Experiment.from_row(row)
     except Exception as error:
-        return False, f"{row.name} cannot be opened: {explained(row.name, error)}"
+        said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
+        return False, f"{row.name} cannot be opened: {said}"
     if experiment.stored is None:
         return False, ""
     if not movable(experiment):

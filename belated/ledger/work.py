@@ -144,10 +144,14 @@ class Work(Rows):
             state = self.states[heapq.heappop(idle)]
         else:
             check_grows(self.rule)
-            number = self._numbers.popleft() if self._numbers else self.session.next_instance(self.experiment.id, 1)
+            number = self._numbers.popleft() if self._numbers else self._next_number()
             state = self.states[number] = self.player.fresh(number, pool)
         state.free = False
         return Stool(self, state)
+
+    def _next_number(self) -> int:
+        """Of one more instance. A store may know of those only that are written, and some are not yet."""
+        return max(self.session.next_instance(self.experiment.id, 1), max(self.states, default=-1) + 1)
 
     def free(self, seat: int) -> None:
         super().free(seat)

@@ -377,12 +377,16 @@ class Service:
         """It is gone at once; the answer comes when all its data is."""
         gone = await self.ask(Delete(self.find(request), request.by))
         log.info("%s is deleted", gone.name)
-        await self._erase()
+        left = await self._erase()
+        if isinstance(left, Refused):
+            raise left
         return Reply(200, api.encode({"name": gone.name, "status": "deleted"}))
 
-    async def _erase(self) -> None:
-        while await self.batcher.submit(Erase(), always=True) is True:
+    async def _erase(self) -> Any:
+        """Until nothing is left; a refusal where it cannot go on."""
+        while (left := await self.batcher.submit(Erase(), always=True)) is True:
             pass
+        return left
 
     async def replace(self, request: Request) -> Reply:
         body = api.parse(request.body, api.Replacement)

@@ -75,7 +75,8 @@ class Batcher:
             raise Busy
         self._weigh(lane, weight)
         future = self._loop.create_future()
-        if isinstance(item, Asked) and not isinstance(item, Probe):
+        begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
+        if isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
             attend(item, future, self._patience)
         self._turns.put(lane, (item, weight, future), _cost(item))
         return future

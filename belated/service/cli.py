@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from belated.errors import BelatedError, InvalidArgument
-from belated.imports import VARIABLE, bring
+from belated.imports import VARIABLE, bring, bring_named
 from belated.service import commands
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ Database = Annotated[
 
 def _bring(given: list[str] | None) -> list[str]:
     with _plain_errors():
-        bring(given or ())
+        if given:
+            bring(given)
+        else:
+            bring_named()
     return given or []
 
 
@@ -55,10 +58,9 @@ Imports = Annotated[
         "--import",
         callback=_bring,
         is_eager=True,
-        envvar=VARIABLE,
         metavar="MODULE",
         help="A module, or a file such as mine.py, with learners, forecasters, games or laws of your own; several "
-        "may be given.",
+        f"may be given. Also by {VARIABLE}.",
     ),
 ]
 token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
@@ -126,11 +128,18 @@ def _say(name: str, url: str) -> None:
 
 def migrate(
     database: Annotated[
-        str, typer.Argument(help="A file (SQLite), or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
+        str,
+        typer.Argument(
+            help="A file (SQLite), or postgresql://USER@HOST/NAME.",
+            metavar="FILE|URL",
+            envvar="BELATED_DATABASE",
+            callback=_without_password,
+        ),
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Only say what would be done; 1 if there is something.")
     ] = False,
+    modules: Imports = None,
 ) -> None:
     """Bring a database of an earlier version, and the learner states in it, up to date. Make a backup before.
 

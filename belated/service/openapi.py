@@ -346,8 +346,8 @@ def _errors(entry: Entry) -> list[int]:
         403: entry.scope is not None,
         404: named,
         409: named or entry.body is not None,
-        422: entry.body is not None,
-        429: entry.path.endswith("/decisions"),
+        422: entry.body is not None or entry.path.endswith("/statistics"),
+        429: entry.scope is not None,
     }
     return [status for status in ERRORS if possible.get(status, True)]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from belated.forecasters.instance import Instance
+from belated.imports import bring_named
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.player import make_instance
 
@@ -41,7 +42,7 @@ class Warmer:
             spec = json.dumps({"name": experiment.name, **experiment.spec()})
             command = [sys.executable, "-m", "belated.service.warm"]
             subprocess.run(command, input=spec.encode(), capture_output=True, timeout=PATIENCE, check=False)
-            # Where the child could not help (a learner of the user's own, no cache), this compiles, beside the others.
+            # Where the child could not help (no cache), this compiles, beside the others.
             instance.compile()
         except Exception as error:
             log.warning("%s stays plain Python, it could not be compiled: %r", experiment.name, error)
@@ -52,6 +53,7 @@ class Warmer:
 
 def main() -> None:
     """What the child does."""
+    bring_named()
     make_instance(make(**json.load(sys.stdin), stored=True)).compile()
 
 

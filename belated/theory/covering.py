@@ -40,7 +40,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         total=np.asarray(counts.summary["total"], float),
         pool_rounds=np.asarray(pools["rounds"], float) if pools.size else None,
         pool_peaks=np.asarray(pools["peak"], float) if pools.size else None,
-        by_action=delays.depends_on_action,
+        by_action=delays.depends_on_action and game.actions > 1,
         by_reward=delays.depends_on_reward,
         constant=delays.constant,
     )

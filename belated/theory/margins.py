@@ -8,6 +8,9 @@ import numpy as np
 
 from belated.protocols import Floats
 
+#: A margin that is no more than rounding, against the largest number of the rows.
+TINY = 1e-15
+
 
 def margin(rows: Floats, labels: Floats) -> float:
     """The largest gamma such that for some w of length 1 and all rows (2 y - 1) w x >= gamma; 0 if no w errs nowhere.
@@ -27,13 +30,15 @@ def margin(rows: Floats, labels: Floats) -> float:
     from scipy.optimize import nnls
 
     points = np.unique(signed / scale, axis=0).T
-    weights, _ = nnls(np.vstack([points, np.ones(points.shape[1])]), np.append(np.zeros(len(points)), 1.0))
+    try:
+        weights, _ = nnls(np.vstack([points, np.ones(points.shape[1])]), np.append(np.zeros(len(points)), 1.0))
+    except RuntimeError:  # it gave up
+        return 0.0
     direction = points @ weights
     length = float(np.linalg.norm(direction))
-    if length < 1e-9:
-        return 0.0
     # What this direction does is certain, however well the least squares were solved.
-    return max(0.0, scale * float((direction @ points).min()) / length)
+    found = float((direction @ points).min()) / length if length else 0.0
+    return scale * found if found > TINY else 0.0
 
 
 def perceptron(rows: Floats, labels: Floats) -> float | None:

@@ -26,8 +26,7 @@ export function make(_, token) {
     node,
     title: "belated",
     update([{ at, experiments, unopened: others, warnings }]) {
-      const untold = experiments.map((each) => each.statistics.trouble).filter(Boolean);
-      const said = [...warnings, ...others.map((each) => each.reason), ...untold];
+      const said = [...warnings, ...others.map((each) => each.reason)];
       list(unopened, said);
       unopened.hidden = !said.length;
       const any = experiments.length > 0;
