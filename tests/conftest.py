@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
+
+LINES = (Path(__file__).parent / "slow.txt").read_text().splitlines()
+#: How the names of tests begin that are too slow for every day.
+SLOW = tuple(line for line in LINES if line and not line.startswith("#"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
@@ -22,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         spec = getattr(item, "callspec", None)
         checked = spec.params.get("spec") if spec is not None and item.path.name == "test_checks.py" else None
         item.add_marker(pytest.mark.xdist_group(item.path.stem + (type(checked).__name__ if checked else "")))
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.minutes)
         if os.environ.get("CI") != "true" and item.get_closest_marker("minutes") is not None:
             item.add_marker(pytest.mark.soak)
 

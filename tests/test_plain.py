@@ -7,12 +7,10 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
 from tests.traces import traces
 
 
-@pytest.mark.minutes  # all pairs are compiled; tests/test_checks.py does so with two learners each time
 def test_plain_python_equals_compiled(tmp_path):
     file = tmp_path / "plain.npz"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
