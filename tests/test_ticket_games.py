@@ -97,7 +97,7 @@ def test_points_are_saved(monkeypatch):
 def test_the_bound_of_gradient_descent_holds_under_bold():
     r = bl.play(bl.BOLD(own.Descends(3, 1.5)), own.Targets(), GEOMETRIC, 2000, replications=4)
     assert r.bound == pytest.approx(bounds.bold(lambda n: 3 * math.sqrt(n), 2000, r.peak))
-    assert r.verdict.startswith("holds") and r.mean_regret > 0
+    assert "holds" in r.verdict and r.mean_regret > 0
 
 
 def test_who_refuses_points():
@@ -163,7 +163,7 @@ def test_without_delay_delayed_hedge_is_hedge(kind):
 def test_the_bound_of_delayed_hedge_holds(game, law):
     r = bl.play(bl.Direct(bl.DelayedHedge(5)), game, law, ROUNDS, replications=RUNS)
     assert r.bound == pytest.approx(math.sqrt((ROUNDS + 2 * r.total.mean()) * math.log(5)))
-    assert r.verdict.startswith("holds")
+    assert "holds" in r.verdict
     if isinstance(law, bl.delays.Constant):
         assert r.total.tolist() == [20 * ROUNDS - 20 * 21 // 2] * RUNS
 
