@@ -17,6 +17,7 @@ FEEDBACK = {
     "full": "the rewards of all actions",
     "symbol": "a symbol",
     "any": "anything",
+    "gradient": "the gradient of the loss at its point",
 }
 
 

@@ -339,3 +339,33 @@ def test_names_that_cannot_be_seen_are_refused_and_old_ones_open(store: Store) -
     old = ads.row()._replace(spec=ads.row().spec.replace('"b"', '"b\\u202ec"'))
     assert Experiment.from_row(old).actions[1] == "b\u202ec"
     assert Experiment.from_row(old).renamed(1, "plain", 0).actions[1] == "plain"
+
+
+def test_a_delete_that_was_not_carried_out_deletes_nothing(store: Store) -> None:
+    """Its client left while it waited."""
+    ledger = Ledger(store)
+    ads = create(ledger)
+    asked = Delete(ads)
+    assert asked.leave()
+    assert isinstance(one(ledger, asked), Refused)
+    assert len(one(ledger, Decide(ads, [None]))) == 1
+    assert verdicts(store) == {"ads": "identical"}
+
+
+def test_an_experiment_deleted_elsewhere_is_not_named_as_one_that_cannot_be_opened(tmp_path: Any) -> None:
+    address = str(tmp_path / "a.db")
+    first = open_store(address, serve=True)
+    ledger = Ledger(first)
+    create(ledger)
+    with first.write() as session:
+        session.tell("UPDATE experiments SET spec = '{'", ())
+    first.close()
+    again = open_store(address, serve=True)
+    ledger = Ledger(again)
+    assert set(ledger.unopened()) == {"ads"}
+    with again.write() as session:
+        session.tell("DELETE FROM experiments", ())
+    ledger._generation = None  # as on PostgreSQL, where others change it
+    ledger.refresh()
+    assert not ledger.unopened()
+    again.close()

@@ -117,6 +117,27 @@ def test_a_rule_may_free_instances_late_and_finds_the_round_in_choose_only(kind,
     check(entered(kind)(bl.Exp3(3)))
 
 
+def test_new_instances_of_one_transaction_have_numbers_of_their_own(entered, tmp_path):
+    from belated.ledger.database import open_store
+    from belated.ledger.experiment import make
+    from belated.ledger.items import Create, Decide, Feedback, ticket_of
+    from belated.ledger.ledger import Ledger
+    from belated.ledger.verify import verify
+
+    entered(LateBOLD)
+    store = open_store(str(tmp_path / "a.db"), serve=True)
+    ledger = Ledger(store)
+    wanted = make("ads", ["a", "b", "c"], "latebold(exp3)", seed=5)
+    (made,) = ledger.serve([Create(wanted, ledger.prepare(wanted))])
+    (many,) = ledger.serve([Decide(made, [None] * 3)])
+    ledger.serve([Feedback(made, [(ticket_of(each.ticket), 1.0) for each in many[:2]])])
+    ledger.serve([Decide(made, [None] * 3)])
+    with store.read() as session:
+        assert session.ask("SELECT count(*) FROM states")[0][0] == 4
+    assert [report.verdict for report in verify(store)] == ["identical"]
+    store.close()
+
+
 def test_a_growing_rule_must_say_that_it_has_a_queue(entered):
     with pytest.raises(contract.CheckFailed, match=r"puts feedback into a queue"):
         contract.lives_in_a_ledger(entered(HiddenQueue)(bl.UCB1(3)))

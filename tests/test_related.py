@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -370,10 +371,106 @@ def test_a_bound_is_stated_only_where_it_holds():
     game = games.LinearLosses([[3.0]] * 20)
     for learner, why in [
         (bl.GradientDescent(1), "lipschitz"),
-        (bl.GradientDescent(1, radius=2.0, lipschitz=3.0), "another set"),
+        (bl.GradientDescent(1, radius=0.5, lipschitz=3.0), "another set"),
         (bl.GradientDescent(1, lipschitz=3.0, domain="simplex"), "another set"),
         (bl.GradientDescent(1, lipschitz=3.0, curvature=1.0), "strongly convex"),
         (bl.GradientDescent(1, rate=0.1), "one length"),
     ]:
         result = regret(bl.Direct(learner), game, 2)
         assert isinstance(result.theorem, str) and why in result.theorem
+
+
+def test_weights_are_no_points():
+    """Regret against the best point says nothing of weights, nor the other way round."""
+    rows = np.ones((40, 1))
+    losses = games.LinearLosses(rows, contexts=np.zeros((40, 2)))
+    for learner, game in [
+        (bl.LinearDescent(2), losses),
+        (bl.GradientDescent(1, lipschitz=4.0), games.Regression(rows, rows[:, 0])),
+    ]:
+        result = regret(bl.Direct(learner), game, 0)
+        assert isinstance(result.theorem, str) and "is not against" in result.theorem
+
+
+@dataclass(frozen=True)
+class Guess(bl.Game):
+    """Counts mistakes, and shows no rows."""
+
+    actions = 2
+    feedback = "full"
+    comparator = "truth"
+    context_size = 1
+
+    def params(self):
+        return np.zeros(1)
+
+    def memory(self):
+        return 1
+
+    @staticmethod
+    def observe(params, memory, k0, k1, round_, context):
+        context[0] = 1.0
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0], feedback[1] = 0.0, 1.0
+        memory[0] += 1.0 - action
+        return float(action)
+
+    @staticmethod
+    def regret(params, memory):
+        return memory[0]
+
+
+def test_a_game_that_shows_no_rows_has_no_bound_on_mistakes():
+    result = bl.play(bl.Direct(bl.Perceptron(1)), Guess(), delays.Constant(0), 5, engine="python")
+    assert isinstance(result.theorem, str) and "rows and labels" in result.theorem
+    assert result.regret[0, -1] == 1
+
+
+@pytest.mark.parametrize("domain", ["ball", "box", "simplex"])
+def test_huge_gradients_do_no_harm(domain):
+    f = bl.Direct(bl.GradientDescent(2, radius=0.5, domain=domain))
+    for gradient in ([1e308, 0.0], [-1e17, -1e17], [1e200, -1e200]):
+        decision = f.predict()
+        f.update(decision.ticket, gradient)
+        point = f.predict().action
+        assert np.isfinite(point).all() and np.abs(point).max() <= 0.5 + 1e-12
+    assert point[1] == pytest.approx(0.5 if domain != "ball" else math.sqrt(0.125))
+
+
+def test_the_best_weights_are_the_best():
+    rows = np.column_stack([np.full(50, 1000.0), 1e-4 * np.linspace(-1, 1, 50)])
+    game = games.Regression(rows, np.linspace(-1, 1, 50), radius=2e4)
+    assert ((rows @ game.best - game.y) ** 2).sum() < 1e-9
+
+
+def test_rows_that_a_learner_does_not_take_are_refused_before_a_play():
+    game = games.Labels([[0.0, 7.0]] * 3, [0, 1, 0])
+    with pytest.raises(InvalidArgument, match="expert 1"):
+        regret(bl.Direct(bl.Halving(2)), game, 0)
+
+
+def test_points_outside_the_set_of_a_game_are_refused():
+    with pytest.raises(InvalidArgument, match="as far as 5 from 0"):
+        regret(bl.Direct(bl.GradientDescent(1, radius=5.0)), games.LinearLosses([[1.0]] * 3), 0)
+
+
+def test_there_may_be_more_labels_than_come():
+    game = games.Labels([[0.0, 2.0]] * 3, [0, 1, 0], labels=3)
+    assert game.actions == 3 and game != games.Labels([[0.0, 2.0]] * 3, [0, 1, 0])
+    assert regret(bl.Direct(bl.Halving(2, labels=3)), game, 0).regret[0, -1] >= 0
+    with pytest.raises(InvalidArgument, match="labels must be >= 3"):
+        games.Labels([[0.0]] * 2, [0, 2], labels=2)
+
+
+def test_the_bound_of_dual_averaging_is_that_of_a_constant_delay():
+    game = games.Quadratic([1.0, 0.5], [0.5, -0.5], noise=0.5)
+    learner = bl.DualAveraging(2, 1.0, 1.0, 0.5, 4)
+    late = bl.play(bl.Direct(learner), game, delays.Constant(4), 200, replications=20, engine="python")
+    assert late.bound == pytest.approx(bounds.dual_averaging(200, 0.1875, 1.0, 1.0, 0.5, 4))
+    assert late.mean_regret < late.bound
+    for law in (delays.Batched(5), delays.Constant(3)):
+        assert isinstance(bl.play(bl.Direct(learner), game, law, 200, engine="python").theorem, str)
+    rough = bl.play(bl.Direct(bl.DualAveraging(2, 1.0, 0.5, 0.5, 4)), game, delays.Constant(4), 20, engine="python")
+    assert isinstance(rough.theorem, str)

@@ -202,6 +202,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
                 f"{learner!r} needs a context of {learner.context_size} numbers, {game!r} gives {game.context_size}"
             )
         _check_rows(learner, game)
+        _check_reach(learner, game)
     if forecaster.actions is None:
         raise Unsupported(
             f"{forecaster!r} predicts anything, a game takes one of its {game.actions} actions: use predict and update"
@@ -231,6 +232,15 @@ def _check_rows(learner: Learner, game: Game) -> None:
     rows = getattr(game, "X", None) if rows is None else rows
     for row in np.unique(np.asarray(rows, float), axis=0) if rows is not None else ():
         learner.check_context(row)
+
+
+def _check_reach(learner: Learner, game: Game) -> None:
+    """Points must not leave the set of the game, where both say what theirs is."""
+    reach, radius = getattr(learner, "reach", None), getattr(game, "radius", None)
+    if reach is not None and radius is not None and reach > radius * (1 + 1e-12):
+        raise InvalidArgument(
+            f"{learner!r} plays points as far as {reach:g} from 0, {game!r} takes a ball of {radius:g}"
+        )
 
 
 def _points(forecaster: Forecaster, game: Game) -> str:

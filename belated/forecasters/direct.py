@@ -108,6 +108,8 @@ class Direct(Forecaster):
         if case.means is None:
             if known is not None or peaked is not None:
                 return f"the delays depend on the action, which the bound of {name} under delay excludes"
+            if learner.point_size:
+                return f"no theorem bounds {name} with these steps and delays"
             return "Direct has a bound for i.i.d. rewards only"
         peak = None if case.by_action else case.peak
         mean = None if peak is None else float(peak.mean())

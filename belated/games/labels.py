@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from belated import require
 from belated.errors import InvalidArgument
 from belated.games.account import head
 from belated.games.reward_table import checked_contexts, same_arrays
@@ -32,10 +33,13 @@ class Labels(Game):
     feedback = "full"
     X: ArrayLike
     y: ArrayLike
+    labels: int | None = None  #: how many there are, if not all of them come
 
     def __post_init__(self) -> None:
         labels = checked_labels(self.y)
         object.__setattr__(self, "y", labels)
+        if self.labels is not None:
+            require.integer("labels", self.labels, low=max(2, int(labels.max()) + 1))
         object.__setattr__(self, "X", checked_contexts(self.X, len(labels), "X"))
 
     @property
@@ -48,8 +52,8 @@ class Labels(Game):
 
     @property
     def actions(self) -> int:
-        """One more than the largest label, and at least two."""
-        return max(2, int(self._labels.max()) + 1)
+        """As many as was said, else one more than the largest label, and at least two."""
+        return self.labels or max(2, int(self._labels.max()) + 1)
 
     @property
     def context_size(self) -> int:  # type: ignore[override]
@@ -89,7 +93,7 @@ class Labels(Game):
         return same_arrays(self, other)
 
     def __hash__(self) -> int:
-        return hash((self._rows.shape, self._rows.tobytes(), self._labels.tobytes()))
+        return hash((self._rows.shape, self._rows.tobytes(), self._labels.tobytes(), self.labels))
 
     def __repr__(self) -> str:
         rows, features = self._rows.shape

@@ -58,6 +58,11 @@ class Quadratic(Game):
         """The largest curvature, how far the best point is from 0, and the noise."""
         return max(self.curvatures), math.sqrt(sum(c * c for c in self.centre)), float(self.noise)
 
+    @property
+    def above(self) -> float:
+        """How much the loss at 0 is above the least."""
+        return sum(a * c * c / 2.0 for a, c in zip(self.curvatures, self.centre, strict=True))
+
     def params(self) -> Floats:
         size = float(self.point_size)
         return np.array([size, self.noise / math.sqrt(size), *self.curvatures, *self.centre])

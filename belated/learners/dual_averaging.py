@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from belated import require
 from belated.kernels.sets import into_ball
-from belated.protocols import Learner
+from belated.protocols import Game, Learner
+from belated.theory import related
+from belated.theory.case import unit_of
 
 DAMPINGS = ("proved", "theirs")
 
@@ -53,6 +56,29 @@ class DualAveraging(Learner):
         require.real("noise", self.noise, low=0)
         require.integer("tau", self.tau, low=0)
         require.one_of("damping", self.damping, DAMPINGS)
+
+    #: In the game that it faces: f(0) - f*, and what regret is measured in.
+    begins: tuple[float, float] | None = None
+
+    def facing(self, game: Game) -> Learner | str:
+        smooth, above = getattr(game, "smooth", None), getattr(game, "above", None)
+        if smooth is None or above is None:
+            return f"{type(game).__name__} does not say how smooth its loss is"
+        theirs, mine = smooth, (self.smoothness, self.radius, self.noise)
+        if self.damping != "proved" or any(x > y * (1 + 1e-12) for x, y in zip(theirs, mine, strict=True)):
+            return "its bound is for the damping that is proved, a loss as smooth and as noisy as it was told, and a ball around the best point"
+        learner = copy.copy(self)
+        object.__setattr__(learner, "begins", (float(above), unit_of(game)))
+        return learner
+
+    def bound_at_peak(self, n: int, peak: float, constant: bool) -> float | None:
+        if self.begins is None or not constant or not (peak == self.tau or n <= peak + 1 <= self.tau + 1):
+            return None
+        start, unit = self.begins
+        return related.dual_averaging(n, start, self.smoothness, self.radius, self.noise, self.tau) / unit
+
+    def bound(self, n: float) -> float | None:
+        return self.bound_at_peak(int(n), 0.0, True) if self.tau == 0 else None
 
     @classmethod
     def example(cls) -> DualAveraging:

@@ -70,6 +70,11 @@ class GradientDescent(Descent):
     def width(self) -> float:
         return width(self.domain, self.size, self.radius)
 
+    @property
+    def reach(self) -> float:
+        """How far from 0 its points may be."""
+        return self.radius * (math.sqrt(self.size) if self.domain == "box" else 1.0)
+
     def layout(self) -> np.dtype[Any]:
         return np.dtype([*STEPS, ("point", "f8", (self.size,))])
 
