@@ -66,7 +66,9 @@ class DualAveraging(Learner):
             return f"{type(game).__name__} does not say how smooth its loss is"
         theirs, mine = smooth, (self.smoothness, self.radius, self.noise)
         if self.damping != "proved" or any(x > y * (1 + 1e-12) for x, y in zip(theirs, mine, strict=True)):
-            return "its bound is for the damping that is proved, a loss as smooth and as noisy as it was told, and a ball around the best point"
+            return (
+                "its bound is for the damping that is proved, and for a loss as smooth, noisy and near as it was told"
+            )
         learner = copy.copy(self)
         object.__setattr__(learner, "begins", (float(above), unit_of(game)))
         return learner
