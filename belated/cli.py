@@ -184,7 +184,7 @@ def play(
         if plot is not None:
             result.plot(plot)
     if as_json:
-        typer.echo(json.dumps(summary(result), indent=2))
+        typer.echo(json.dumps(summary(result), indent=2, allow_nan=False))
     else:
         print_play(result)
         if plot is not None:
@@ -245,7 +245,7 @@ def replay(
         )
         page = None if out is None else found.report(out)
     if as_json:
-        typer.echo(json.dumps(found.data(), indent=2))
+        typer.echo(json.dumps(found.data(), indent=2, allow_nan=False))
         return
     print_replay(found)
     if page is not None:

@@ -178,6 +178,22 @@ def read_actions(frame: Any, name: str) -> tuple[Whole, tuple[str, ...], dict[st
     return numbers, tuple(labels), words, notes
 
 
+def read_restricted(frame: Any, words: dict[str, int], actions: int) -> NDArray[np.bool_]:
+    """In which decisions `allowed` leaves an action of the log out; it is empty, or says what could be chosen."""
+    import polars
+
+    if "allowed" not in frame.columns:
+        return np.zeros(len(frame), bool)
+    each, column = polars.element(), frame["allowed"]
+    if column.dtype == polars.String:
+        column = column.str.replace_all(r"""[\[\]"']""", "").str.split(",")
+    if column.dtype != polars.List:
+        return column.is_not_null().to_numpy()
+    number = each.str.strip_chars().replace_strict(words, default=None, return_dtype=polars.Int64)
+    known = column.cast(polars.List(polars.String)).list.eval(number.drop_nulls()).list.n_unique()
+    return (column.is_not_null() & (known < actions)).fill_null(False).to_numpy()
+
+
 def read_chances(frame: Any, name: str) -> Floats:
     import polars
 

@@ -58,6 +58,8 @@ LUCK = {
     "which does not see what befalls fewer lives than were lived.",
     False: "With one life they are for this life, without its luck.",
 }
+#: Columns of a terminal that no table of a replay needs.
+MOST = 1000
 HEADER = ("forecaster", "mean reward", "minus logger", "rewards", "n eff.", "rounds", "G*")
 
 
@@ -91,11 +93,12 @@ def print_replay(found: Replay) -> None:
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.markup import escape as plain
+    from rich.measure import Measurement
     from rich.table import Table
 
     console = Console()
     lived = [_lives(found.runs)] if any(a.curve for a in found.answers) else []
-    parts = [f"{len(found.log):,} decisions", *lived, NAMES[found.answers[0].estimator], f"{found.level:.0%}"]
+    parts = [f"{len(found.log):,} decisions", *lived, _estimators(found), f"{found.level:.0%}"]
     shown = Table(title=", ".join(parts), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for name in HEADER:
         first = name == "forecaster"
@@ -108,7 +111,9 @@ def print_replay(found: Replay) -> None:
         )
     for row in table(found):
         shown.add_row(*(plain(cell.replace(" (", "\n(")) for cell in row))
-    console.print(shown)
+    # A number that is cut is another number: where the terminal is too narrow, lines go on in the next.
+    width = max(console.width, Measurement.get(console, console.options.update(width=MOST), shown).minimum)
+    console.print(shown, width=width, crop=False)
     console.print(f"[dim]{plain(_caption(found))}.[/dim]")
     for warning in said(found):
         console.print(f"[yellow]warning:[/yellow] {plain(warning)}")
@@ -175,9 +180,19 @@ def _lives(runs: int) -> str:
     return "one life" if runs == 1 else f"{runs} lives"
 
 
+def _estimators(found: Replay) -> str:
+    """By what the answers were found; where not all by the same, which by what."""
+    names: dict[str, list[str]] = {}
+    for answer in found.answers:
+        names.setdefault(answer.estimator, []).append(answer.forecaster)
+    if len(names) == 1:
+        return NAMES[found.answers[0].estimator]
+    return "; ".join(f"{', '.join(who)}: {NAMES[name]}" for name, who in names.items())
+
+
 def _caption(found: Replay) -> str:
     return (
-        f"Mean reward ({NAMES[found.answers[0].estimator]}, {found.level:.0%} intervals), difference paired by round, "
+        f"Mean reward ({_estimators(found)}, {found.level:.0%} intervals), difference paired by round, "
         f"rewards other than {number(found.log.usual_reward)} that it rests on, effective sample size, rounds of a "
         "life, and peak of outstanding feedback"
     )
