@@ -205,7 +205,13 @@ def replay(
             "action, probability, and others of the log that it goes by; several may be given."
         ),
     ] = None,
-    action: Annotated[str | None, typer.Option(help="Column of the action; as in an export if not given.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the action. Columns that are not given are those of an export: action, probability, value, "
+            "decided_at, closed_at, context."
+        ),
+    ] = None,
     probability: Annotated[str | None, typer.Option(help="Column of the probability it was chosen with.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column of the reward.")] = None,
     decided: Annotated[str | None, typer.Option(help="Column of the time or round of the decision.")] = None,

@@ -267,7 +267,7 @@ def test_delays_of_one_and_nine_hundred_depend_and_not_slightly(n):
     found = rounds(np.where(action, 900, 1), 2000, a=action)
     for test in found.dependence[:2]:
         assert test.word == "depends" and test.distance == test.distance_high == 1 and test.distance_low > 0.6
-    assert "differs by 100.0% (" in found.summary()
+    assert "differs by 100.0% (" in found.summary() and "p = 0 " not in found.summary()
 
 
 def test_many_small_actions_are_no_alarm():
@@ -277,6 +277,7 @@ def test_many_small_actions_are_no_alarm():
         found = rounds(rng.geometric(0.05, 300), 330, a=rng.permutation(np.repeat(np.arange(60), 5)))
         assert [test.word for test in found.dependence] == ["no sign"] * 3
         assert found.dependence[0].groups < 40 and "together" in str(found.dependence[0].sizes)
+        assert "at most 100.0%" not in found.summary()
 
 
 def test_too_few_are_not_compared():
@@ -572,6 +573,8 @@ def test_one_row_claims_and_draws_nothing(tmp_path):
     assert "1 decision from" in text and "<img" not in text and found.dependence == []
     delay = found.data()["delay"]
     assert delay["median"] is delay["quantiles"][2]["high"] is None and delay["never_watched"] == 1
+    assert found.expiries == [] and "None was tried" in text, "that nothing comes later was not seen, but defined"
+    assert found.frame("expiry").is_empty() and "lost_high" in found.frame("expiry").columns
 
 
 def test_each_action_has_both_medians():

@@ -90,7 +90,10 @@ def read_times(
         raise InvalidArgument(f"{decided} is missing in {int(np.isnan(made).sum())} rows of the log")
     order = np.argsort(made, kind="stable")
     if observed is None:
-        note = "the log has no times of observation: all feedback is taken to have come at once"
+        note = (
+            f"the log has no times of observation (no column {EXPORT['observed']!r}, and no other was named): all "
+            "feedback is taken to have come at once"
+        )
         return order, np.zeros(count, np.int64), (note,)
     if decided is None:
         raise InvalidArgument(
