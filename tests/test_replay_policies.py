@@ -151,7 +151,9 @@ def test_mistakes_are_named(policy, message):
 
 def test_each_estimate_is_said_to_be_what_it_is_and_no_number_is_cut(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
-    log = pl.DataFrame({"action": [0, 1] * 600, "probability": 0.5, "value": [0.0] * 1199 + [1.0], "new": [0.1, 0.9] * 600})
+    log = pl.DataFrame(
+        {"action": [0, 1] * 600, "probability": 0.5, "value": [0.0] * 1199 + [1.0], "new": [0.1, 0.9] * 600}
+    )
     found = bl.replay(log, policies=["new", "uniform"])
     assert [answer.estimator for answer in found.answers] == ["ips", "dr"]
     print_replay(found)

@@ -191,10 +191,10 @@ def read_restricted(frame: Any, words: dict[str, int], actions: int) -> NDArray[
     if column.dtype == polars.String:
         column = column.str.replace_all(r"""[\[\]"']""", "").str.split(",")
     if column.dtype != polars.List:
-        return column.is_not_null().to_numpy()
+        return np.asarray(column.is_not_null(), bool)
     number = each.str.strip_chars().replace_strict(words, default=None, return_dtype=polars.Int64)
     known = column.cast(polars.List(polars.String)).list.eval(number.drop_nulls()).list.n_unique()
-    return (column.is_not_null() & (known < actions)).fill_null(False).to_numpy()
+    return np.asarray((column.is_not_null() & (known < actions)).fill_null(False), bool)
 
 
 def read_chances(frame: Any, name: str) -> Floats:

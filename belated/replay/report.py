@@ -101,9 +101,7 @@ def print_replay(found: Replay) -> None:
     for name, *cells in zip(HEADER, *rows, strict=True):
         first = name == "forecaster"
         wide = 10 if first else max(len(line) for cell in (name, *cells) for line in cell.split("\n"))
-        shown.add_column(
-            name, justify="left" if first else "right", no_wrap=not first, overflow="fold", min_width=wide
-        )
+        shown.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold", min_width=wide)
     for row in rows:
         shown.add_row(*map(plain, row))
     # A number that is cut is another number: where the terminal is too narrow, lines go on in the next.
