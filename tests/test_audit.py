@@ -282,11 +282,13 @@ def test_many_small_actions_are_no_alarm():
         found = rounds(rng.geometric(0.05, 300), 330, a=rng.permutation(np.repeat(np.arange(60), 5)))
         assert [test.word for test in found.dependence] == ["no sign"] * 3
         assert found.dependence[0].groups < 40 and "together" in str(found.dependence[0].sizes)
+        assert found.dependence[0].most > 0.5 and found.advice[1].use == "any, if not"
 
 
 def test_too_few_are_not_compared():
     found = rounds(np.array([1, 2, 3, 1, 2, 3]), 20, a=[0, 1, 0, 1, 0, 1], r=[0, 1, 0, 1, 1, 0])
     assert {test.word for test in found.dependence} == {"too few"} and "too few to tell" in found.summary()
+    assert found.advice[3].use == "no expiry, if not", "six decisions tell little about what never comes"
     assert found.data()["dependence"]["tests"][0]["p_corrected"] is None
 
 

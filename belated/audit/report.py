@@ -326,11 +326,10 @@ class Audit:
             return f"too little feedback came to compare: {sum(test.sizes.values()):,} in {len(test.sizes):,} groups"
         p = f"p = {test.p_corrected:.2g}" if test.p_corrected >= LEAST else f"p < {LEAST:g}"
         told = f"{p} corrected, {test.test}, {logs.many(test.groups, 'group')}"
-        if test.distance_high is None or test.distance is None or test.distance_low is None:
+        nothing = test.word == "no sign" and test.most == 1
+        if nothing or test.distance_high is None or test.distance is None or test.distance_low is None:
             return f"by how much cannot be told from so little; {told}"
         apart = f"the share that has come by some delay up to {self.show(test.until)} differs by "
-        if test.word == "no sign" and test.distance_high > 0.9995:
-            return f"by how much cannot be told from so little; {told}"
         if test.word == "no sign":
             return f"{apart}at most {test.distance_high:.1%} (95%); {told}"
         return f"{apart}{share(test.distance, test.distance_low, test.distance_high)} between groups; {told}"
