@@ -115,8 +115,10 @@ def print_play(result: Result) -> None:
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")
     shown.add_row("regret", f"{_spread(result.mean_regret, result.spread)} after {result.rounds:,} rounds")
-    if result.replications > 1:
-        shown.add_row("", f"{_certainty(known)}; {result.replications:,} replications")
+    once = "1 replication: no interval"
+    shown.add_row(
+        "", once if result.replications == 1 else f"{_certainty(known)}; {result.replications:,} replications"
+    )
     bound = f"none: {result.bound_reason}" if result.bound is None else number(result.bound)
     shown.add_row("bound", bound)
     if result.bound is not None:

@@ -37,6 +37,7 @@ def test_nothing_can_be_lost_where_actions_are_alike():
     data = json.loads(said(*play, "--json"), parse_constant=pytest.fail)
     assert (data["low"], data["high"], data["spread"], data["verdict"]) == (0.0, 0.0, None, "vacuous")
     assert "no ±: all are alike; 99% sure: 0 to 0" in " ".join(said(*play).split())
+    assert "1 replication: no interval" in said(*play[:-1], "1")
 
 
 def test_play_suits_the_game_to_the_learner():
