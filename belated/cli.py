@@ -184,7 +184,7 @@ def play(
         if plot is not None:
             result.plot(plot)
     if as_json:
-        typer.echo(json.dumps(summary(result), indent=2))
+        typer.echo(json.dumps(summary(result), indent=2, allow_nan=False))
     else:
         print_play(result)
         if plot is not None:
@@ -205,7 +205,13 @@ def replay(
             "action, probability, and others of the log that it goes by; several may be given."
         ),
     ] = None,
-    action: Annotated[str | None, typer.Option(help="Column of the action; as in an export if not given.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the action. Columns that are not given are those of an export: action, probability, value, "
+            "decided_at, closed_at, context."
+        ),
+    ] = None,
     probability: Annotated[str | None, typer.Option(help="Column of the probability it was chosen with.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column of the reward.")] = None,
     decided: Annotated[str | None, typer.Option(help="Column of the time or round of the decision.")] = None,
@@ -245,7 +251,7 @@ def replay(
         )
         page = None if out is None else found.report(out)
     if as_json:
-        typer.echo(json.dumps(found.data(), indent=2))
+        typer.echo(json.dumps(found.data(), indent=2, allow_nan=False))
         return
     print_replay(found)
     if page is not None:

@@ -92,9 +92,9 @@ def summary(result: Result) -> dict[str, Any]:
         "expiry": None if result.setting.expiry == NEVER else result.setting.expiry,
         "regret": result.mean_regret,
         "standard_error": result.standard_error if result.replications > 1 else None,
-        "spread": result.spread if math.isfinite(result.spread) else None,
-        "low": verdict.low if result.replications > 1 else None,
-        "high": verdict.high if result.replications > 1 else None,
+        "spread": _finite(result.spread),
+        "low": _finite(verdict.low) if result.replications > 1 else None,
+        "high": _finite(verdict.high) if result.replications > 1 else None,
         "bound": result.bound,
         "bound_reason": result.bound_reason,
         "ratio": verdict.ratio,
@@ -115,9 +115,10 @@ def print_play(result: Result) -> None:
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")
     shown.add_row("regret", f"{_spread(result.mean_regret, result.spread)} after {result.rounds:,} rounds")
-    if result.replications > 1:
-        sure = f"99% sure: {number(known['low'])} to {number(known['high'])}"
-        shown.add_row("", f"± 95%, approximate (Student); {sure}; {result.replications:,} replications")
+    once = "1 replication: no interval"
+    shown.add_row(
+        "", once if result.replications == 1 else f"{_certainty(known)}; {result.replications:,} replications"
+    )
     bound = f"none: {result.bound_reason}" if result.bound is None else number(result.bound)
     shown.add_row("bound", bound)
     if result.bound is not None:
@@ -131,6 +132,14 @@ def print_play(result: Result) -> None:
     decisions = result.rounds * result.replications
     shown.add_row("speed", f"{decisions:,} decisions in {result.seconds:.2f} s")
     Console().print(shown)
+
+
+def _certainty(known: dict[str, Any]) -> str:
+    """What is said of the regret of a play: what ± is, and the interval that holds."""
+    near = "no ±: all are alike" if known["spread"] is None else "± 95%, approximate (Student)"
+    if known["low"] is None or known["high"] is None:
+        return f"{near}; no sure interval: what regret can be is not known"
+    return f"{near}; 99% sure: {number(known['low'])} to {number(known['high'])}"
 
 
 def print_game(described: Description) -> None:
@@ -148,6 +157,11 @@ def print_game(described: Description) -> None:
             for row in rows:
                 shown.add_row(*map(escape, row))
             console.print(shown)
+
+
+def _finite(value: float) -> float | None:
+    """What JSON can say."""
+    return value if math.isfinite(value) else None
 
 
 def _spread(mean: float, spread: float | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -268,6 +269,10 @@ def test_delays_of_one_and_nine_hundred_depend_and_not_slightly(n):
     for test in found.dependence[:2]:
         assert test.word == "depends" and test.distance == test.distance_high == 1 and test.distance_low > 0.6
     assert "differs by 100.0% (" in found.summary()
+    beyond = replace(found.dependence[0], p_corrected=0.0)
+    assert "p < 1e-16" in found.test_said(beyond), "no chance is 0"
+    told = found.test_said(replace(beyond, word="no sign"))
+    assert "by how much cannot be told" in told and "at most 100" not in told
 
 
 def test_many_small_actions_are_no_alarm():
@@ -277,11 +282,13 @@ def test_many_small_actions_are_no_alarm():
         found = rounds(rng.geometric(0.05, 300), 330, a=rng.permutation(np.repeat(np.arange(60), 5)))
         assert [test.word for test in found.dependence] == ["no sign"] * 3
         assert found.dependence[0].groups < 40 and "together" in str(found.dependence[0].sizes)
+        assert found.dependence[0].most > 0.5 and found.advice[1].use == "any, if not"
 
 
 def test_too_few_are_not_compared():
     found = rounds(np.array([1, 2, 3, 1, 2, 3]), 20, a=[0, 1, 0, 1, 0, 1], r=[0, 1, 0, 1, 1, 0])
     assert {test.word for test in found.dependence} == {"too few"} and "too few to tell" in found.summary()
+    assert found.advice[3].use == "no expiry, if not", "six decisions tell little about what never comes"
     assert found.data()["dependence"]["tests"][0]["p_corrected"] is None
 
 
@@ -572,6 +579,8 @@ def test_one_row_claims_and_draws_nothing(tmp_path):
     assert "1 decision from" in text and "<img" not in text and found.dependence == []
     delay = found.data()["delay"]
     assert delay["median"] is delay["quantiles"][2]["high"] is None and delay["never_watched"] == 1
+    assert found.expiries == [] and "None was tried" in text, "that nothing comes later was not seen, but defined"
+    assert found.frame("expiry").is_empty() and "lost_high" in found.frame("expiry").columns
 
 
 def test_each_action_has_both_medians():

@@ -32,6 +32,14 @@ def test_play_gives_json_and_a_figure(tmp_path):
     assert (tmp_path / "x.png").stat().st_size > 5000
 
 
+def test_nothing_can_be_lost_where_actions_are_alike():
+    play = ("play", "direct(ucb1)", "--game", "bernoulli([0.5, 0.5])", "--rounds", "50", "--replications", "3")
+    data = json.loads(said(*play, "--json"), parse_constant=pytest.fail)
+    assert (data["low"], data["high"], data["spread"], data["verdict"]) == (0.0, 0.0, None, "vacuous")
+    assert "no ±: all are alike; 99% sure: 0 to 0" in " ".join(said(*play).split())
+    assert "1 replication: no interval" in said(*play[:-1], "1")
+
+
 def test_play_suits_the_game_to_the_learner():
     assert json.loads(said("play", "bold(hedge)", "--game", "randomwalk(3)", "--rounds", "500", "--json"))["bound"]
 

@@ -109,6 +109,11 @@ def test_no_interval_is_a_point_and_more_values_make_it_shorter():
     assert sure(np.array([7.0, 101.0]), 0.0, 100.0, 0.99) == (-math.inf, math.inf), "the range was wrong"
 
 
+def test_a_range_of_one_number_is_the_mean():
+    assert sure(np.zeros(5), 0.0, 0.0, 0.99) == (0.0, 0.0), "actions that are all alike cost nothing, for sure"
+    assert sure(np.ones(5), 0.0, 0.0, 0.99) == (-math.inf, math.inf), "the range was wrong"
+
+
 def test_so_many_values_are_enough():
     values = WORLDS["ordinary"].draw(np.random.default_rng(1), 30)
     for mean in (30.0, 80.0):

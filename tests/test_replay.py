@@ -340,6 +340,15 @@ def test_rounds_that_cannot_be_used_are_left_out():
     assert log.wait.tolist() == read_log(frame).wait.tolist()  # they take time all the same
 
 
+def test_decisions_among_all_actions_can_be_weighed_whether_these_are_listed_or_not():
+    frame = pl.DataFrame({"action": [3, 17, 99] * 4, "probability": 1 / 3, "value": [0.0, 1.0, 0.0] * 4})
+    every, some = pl.lit([99, 3, 17]), pl.lit([3, 17])
+    assert read_log(frame.with_columns(allowed=every)).rows.tolist() == list(range(12))
+    assert read_log(frame.with_columns(allowed=pl.lit("[3, 17, 99]"))).rows.tolist() == list(range(12))
+    first = frame.with_row_index().with_columns(allowed=pl.when(pl.col("index") < 2).then(some).otherwise(every))
+    assert read_log(first).rows.tolist() == list(range(2, 12))
+
+
 # --- the logger's own mean, and rounds that are selected ---
 
 

@@ -15,6 +15,7 @@ from belated.cli import app
 from belated.errors import InvalidArgument
 from belated.replay import read_log
 from belated.replay.model import Forward
+from belated.replay.report import print_replay, table
 
 PEER = Path(__file__).with_name("obp_peer.py")
 
@@ -146,6 +147,22 @@ def test_mistakes_are_named(policy, message):
     frame, _ = sample()
     with pytest.raises(InvalidArgument, match=message):
         bl.replay(frame.with_columns(short=pl.Series([[0.5, 0.5]] * 400)), policies=[policy], **COLUMNS)
+
+
+def test_each_estimate_is_said_to_be_what_it_is_and_no_number_is_cut(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    log = pl.DataFrame(
+        {"action": [0, 1] * 600, "probability": 0.5, "value": [0.0] * 1199 + [1.0], "new": [0.1, 0.9] * 600}
+    )
+    found = bl.replay(log, policies=["new", "uniform"])
+    assert [answer.estimator for answer in found.answers] == ["ips", "dr"]
+    print_replay(found)
+    said = capsys.readouterr().out
+    words = " ".join(said.split())
+    assert "new: inverse propensity; uniform: doubly robust" in words
+    for row in table(found):
+        for cell in row:
+            assert all(part in said for part in cell.split(" (")), f"{cell} was cut"
 
 
 def test_policies_do_not_live():

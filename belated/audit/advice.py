@@ -15,6 +15,8 @@ from belated.studies.stats import number
 NEVER = 0.01
 #: Decisions for each action and instance of BOLD below which an instance hardly learns.
 LITTLE = 30
+#: Where a dependence may go unseen that is larger than that, advice is given for the case that there is none.
+MUCH = 0.5
 #: What no log can show, where some feedback does not come.
 UNSEEN = (
     "Whether what does not come would have had other outcomes than what comes cannot be seen in a log; if so, no "
@@ -101,12 +103,18 @@ def _found(on: str, dependence: Sequence[Dependence], use: str, meaning: str, mo
         return Advice(question, "too few to tell", "any, if not", f"If they do: {meaning}")
     unseen = _unseen(made)
     why = f"{unseen} If they do: {meaning}" if unseen else "Every theorem applies."
-    return Advice(question, "no sign of it", "any", why)
+    use = "any, if not" if _most(made) > MUCH else "any"
+    return Advice(question, "no sign of it", use, why)
+
+
+def _most(made: Sequence[Dependence]) -> float:
+    """How large a dependence may be that tests saw no sign of."""
+    return max((d.most for d in made if d.word == "no sign"), default=1.0)
 
 
 def _unseen(made: Sequence[Dependence]) -> str:
     """What tests without a sign may have missed; nothing if that is small."""
-    most = max((1.0 if d.distance_high is None else d.distance_high for d in made if d.word == "no sign"), default=1.0)
+    most = _most(made)
     return "" if most < SMALL else f"In so little, shares that differ by up to {most:.0%} by some delay may go unseen."
 
 
@@ -124,17 +132,18 @@ def _time(dependence: Sequence[Dependence]) -> Advice:
     enough = "One curve for the whole log describes it well enough."
     if word == "depends slightly":
         return Advice(question, "yes, slightly", "all of the log", enough)
-    return Advice(question, "no sign of it", "all of the log", _unseen(made) or enough)
+    use = "all of the log, if not" if _most(made) > MUCH else "all of the log"
+    return Advice(question, "no sign of it", use, _unseen(made) or enough)
 
 
 def _never(curve: Curve, tried: Sequence[Expiry], shown: Sequence[str]) -> Advice:
     question, (low, high) = "Does some feedback never come?", curve.never_band
     found = f"{curve.never:.1%} ({low:.1%} to {high:.1%}) does not, as far as the log can show"
     if curve.never < NEVER:
-        why = "Next to nothing stays out for good."
-        if high >= NEVER:
-            why = f"Nothing says that much stays out for good, but so few decisions cannot exclude {high:.1%}."
-        return Advice(question, found, "no expiry", why)
+        if high < NEVER:
+            return Advice(question, found, "no expiry", "Next to nothing stays out for good.")
+        why = f"Nothing says that much stays out for good, but so few decisions cannot exclude {high:.1%}."
+        return Advice(question, found, "no expiry, if not", why)
     kept = next(((e, text) for e, text in zip(tried, shown, strict=True) if e.lost <= 0.05), None)
     use = "an expiry" if kept is None else f"an expiry of {kept[1]}"
     why = "What never comes stays outstanding: G* grows with every decision, and with it what the theorems allow."

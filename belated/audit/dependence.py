@@ -20,6 +20,8 @@ from belated.studies.stats import corrected
 
 #: A dependence is small where the share of feedback that has come by any delay surely differs by less between groups.
 SMALL = 0.05
+#: Where it may be larger than that, the log tells nothing about its size.
+TOLD = 0.9995
 
 On = Literal["action", "outcome", "time"]
 Word = Literal["depends", "depends slightly", "no sign", "too few"]
@@ -45,6 +47,11 @@ class Dependence:
     distance_low: float | None  #: its 95% interval
     distance_high: float | None
     until: int | None  #: the longest delay at which shares were compared
+
+    @property
+    def most(self) -> float:
+        """How large the dependence may be; 1 where that cannot be told."""
+        return 1.0 if self.distance_high is None or self.distance_high > TOLD else self.distance_high
 
 
 def tests(log: Log, delays: Delays, middle: int, level: float) -> list[Dependence]:

@@ -25,8 +25,9 @@ class Expiry:
 
 
 def expiries(log: Log, curve: Curve) -> list[Expiry]:
-    """Lengths that lose from half to next to nothing."""
+    """Lengths that lose from half to next to nothing, shorter than what the log can show: of others it says nothing."""
     comes = 1 - curve.never
-    lengths = sorted({length for share in KEPT if (length := curve.reached(share * comes)) is not None})
+    reached = {length for share in KEPT if (length := curve.reached(share * comes)) is not None}
+    lengths = sorted(length for length in reached if curve.place(length) < curve.end)
     peaks = outstanding.with_expiry(log, lengths)
     return [Expiry(length, *curve.later(length), peak) for length, peak in zip(lengths, peaks, strict=True)]

@@ -286,5 +286,8 @@ def _expiry(audit: Audit) -> Section:
     text = (
         f"Expiries that were tried; of what comes within {audit.show(audit.watched)}, what is lost, with 95% intervals."
     )
-    blocks.append(Rows(("expiry", "lost (95%)", "G* with it", "of G* without"), rows, text))
+    if rows:
+        blocks.append(Rows(("expiry", "lost (95%)", "G* with it", "of G* without"), rows, text))
+    else:
+        blocks.append(Text(f"None was tried: the log tells nothing of longer delays than {audit.show(audit.watched)}."))
     return Section("expiry", "What an expiry would lose", blocks)

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 #: Shares whose delays are given.
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+#: Columns of the table of expiries, which may be empty.
+EXPIRY = dict.fromkeys(("length", "lost", "lost_low", "lost_high", "peak_low", "peak_high"), float)
 #: A length that is not known.
 UNKNOWN = "-"
 #: What rests on fewer decisions is called so.
 THIN = 30
+#: A p-value below it is only said to be.
+LEAST = 1e-16
 #: Units of time for people, in seconds.
 SPANS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
 
@@ -272,7 +276,7 @@ class Audit:
             ),
             "outstanding": pl.DataFrame({"at": out.edges[places] / scale, "outstanding": out.level[places]}),
             "actions": pl.DataFrame(data["actions"]),
-            "expiry": pl.DataFrame(data["expiry"]),
+            "expiry": pl.DataFrame(data["expiry"], schema=None if self.expiries else EXPIRY),
             **{name: _flat(rows) for name, rows in lists.items()},
         }
 
@@ -320,8 +324,10 @@ class Audit:
         """What a test says, in words."""
         if test.p_corrected is None:
             return f"too little feedback came to compare: {sum(test.sizes.values()):,} in {len(test.sizes):,} groups"
-        told = f"p = {test.p_corrected:.2g} corrected, {test.test}, {logs.many(test.groups, 'group')}"
-        if test.distance_high is None or test.distance is None or test.distance_low is None:
+        p = f"p = {test.p_corrected:.2g}" if test.p_corrected >= LEAST else f"p < {LEAST:g}"
+        told = f"{p} corrected, {test.test}, {logs.many(test.groups, 'group')}"
+        nothing = test.word == "no sign" and test.most == 1
+        if nothing or test.distance_high is None or test.distance is None or test.distance_low is None:
             return f"by how much cannot be told from so little; {told}"
         apart = f"the share that has come by some delay up to {self.show(test.until)} differs by "
         if test.word == "no sign":

@@ -127,7 +127,7 @@ class Result:
         bound = f"no bound: {self.bound_reason}" if self.bound is None else f"bound {self.bound:.6g}, {self.verdict}"
         return (
             f"<{self.setting.forecaster!r} after {self.rounds:,} rounds x {self.replications}: "
-            f"regret {self.mean_regret:.6g}{spread} ({bound}), peak {self.peak.mean():.6g}>"
+            f"regret {self.mean_regret:.6g}{spread} ({bound}), mean peak {self.peak.mean():.6g}>"
         )
 
     def frame(self) -> polars.DataFrame:

@@ -90,7 +90,10 @@ def read_times(
         raise InvalidArgument(f"{decided} is missing in {int(np.isnan(made).sum())} rows of the log")
     order = np.argsort(made, kind="stable")
     if observed is None:
-        note = "the log has no times of observation: all feedback is taken to have come at once"
+        note = (
+            f"the log has no times of observation (no column {EXPORT['observed']!r}, and no other was named): all "
+            "feedback is taken to have come at once"
+        )
         return order, np.zeros(count, np.int64), (note,)
     if decided is None:
         raise InvalidArgument(
@@ -176,6 +179,22 @@ def read_actions(frame: Any, name: str) -> tuple[Whole, tuple[str, ...], dict[st
             labels[words[str(action)]] = str(label)
         words |= {label: number for number, label in enumerate(labels)}
     return numbers, tuple(labels), words, notes
+
+
+def read_restricted(frame: Any, words: dict[str, int], actions: int) -> NDArray[np.bool_]:
+    """In which decisions `allowed` leaves an action of the log out; it is empty, or says what could be chosen."""
+    import polars
+
+    if "allowed" not in frame.columns:
+        return np.zeros(len(frame), bool)
+    each, column = polars.element(), frame["allowed"]
+    if column.dtype == polars.String:
+        column = column.str.replace_all(r"""[\[\]"']""", "").str.split(",")
+    if column.dtype != polars.List:
+        return np.asarray(column.is_not_null(), bool)
+    number = each.str.strip_chars().replace_strict(words, default=None, return_dtype=polars.Int64)
+    known = column.cast(polars.List(polars.String)).list.eval(number.drop_nulls()).list.n_unique()
+    return np.asarray((column.is_not_null() & (known < actions)).fill_null(False), bool)
 
 
 def read_chances(frame: Any, name: str) -> Floats:

@@ -69,9 +69,7 @@ def _usable(frame: Any, log: Log) -> tuple[Whole, list[str]]:
         raise Unsupported(
             "all probabilities are 1: a logger that does not draw tells nothing about the actions that it did not take"
         )
-    some = np.zeros(len(log), bool)
-    if "allowed" in frame.columns:
-        some = frame["allowed"].is_not_null().to_numpy()
+    some = columns.read_restricted(frame, log.words, log.actions)
     notes = [
         f"{int(which.sum())} decisions {why}: they count for the logger, and cannot be weighed for others"
         for which, why in (

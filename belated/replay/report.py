@@ -95,20 +95,18 @@ def print_replay(found: Replay) -> None:
 
     console = Console()
     lived = [_lives(found.runs)] if any(a.curve for a in found.answers) else []
-    parts = [f"{len(found.log):,} decisions", *lived, NAMES[found.answers[0].estimator], f"{found.level:.0%}"]
+    parts = [f"{len(found.log):,} decisions", *lived, _estimators(found), f"{found.level:.0%}"]
     shown = Table(title=", ".join(parts), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    for name in HEADER:
+    rows = [tuple(cell.replace(" (", "\n(") for cell in row) for row in table(found)]
+    for name, *cells in zip(HEADER, *rows, strict=True):
         first = name == "forecaster"
-        shown.add_column(
-            name,
-            justify="left" if first else "right",
-            no_wrap=not first,
-            overflow="fold",
-            min_width=10 if first else None,
-        )
-    for row in table(found):
-        shown.add_row(*(plain(cell.replace(" (", "\n(")) for cell in row))
-    console.print(shown)
+        wide = 10 if first else max(len(line) for cell in (name, *cells) for line in cell.split("\n"))
+        shown.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold", min_width=wide)
+    for row in rows:
+        shown.add_row(*map(plain, row))
+    # A number that is cut is another number: where the terminal is too narrow, lines go on in the next.
+    needed = sum(2 + (column.min_width or 0) for column in shown.columns)
+    Console(width=max(console.width, needed)).print(shown)
     console.print(f"[dim]{plain(_caption(found))}.[/dim]")
     for warning in said(found):
         console.print(f"[yellow]warning:[/yellow] {plain(warning)}")
@@ -141,12 +139,12 @@ def write_report(found: Replay, out: Path) -> Path:
         blocks.append(
             Rows(("forecaster", "all lowest", "all highest"), ends, "If the missing rewards were", folded=True)
         )
-    clipped = any(a.clipped for a in found.answers)
+    clipped, late = any(a.clipped for a in found.answers), bool(found.log.wait.any())
     method = (LIVES if lived else "") + METHOD
     method = method.format(
         runs=_lives(found.runs),
         rate=number(found.rate),
-        clock=CLOCKS[found.clock],
+        clock=CLOCKS[found.clock] if late else "Feedback came to a forecaster at once, as it did in the log.",
         expected=f"a play from scratch of {number(lived[0].rounds)} rounds, give or take the chance in how many are "
         "accepted"
         if lived
@@ -163,7 +161,8 @@ def write_report(found: Replay, out: Path) -> Path:
     answer = Section("answer", "What they would have earned", blocks, frames)
     lead = (
         f"{len(found.log):,} logged decisions among {found.log.actions} actions earned {found.logger} a round. What "
-        f"would others have earned{', starting from scratch under the recorded delays' if lived else ''}?"
+        f"would others have earned{', starting from scratch' if lived else ''}"
+        f"{' under the recorded delays' if lived and late else ''}?"
     )
     page = Page("Replay of a log", lead, [answer, Section("method", "How it was found", [Text(method)])])
     path = page.write(out)
@@ -175,9 +174,19 @@ def _lives(runs: int) -> str:
     return "one life" if runs == 1 else f"{runs} lives"
 
 
+def _estimators(found: Replay) -> str:
+    """By what the answers were found; where not all by the same, which by what."""
+    names: dict[str, list[str]] = {}
+    for answer in found.answers:
+        names.setdefault(answer.estimator, []).append(answer.forecaster)
+    if len(names) == 1:
+        return NAMES[found.answers[0].estimator]
+    return "; ".join(f"{', '.join(who)}: {NAMES[name]}" for name, who in names.items())
+
+
 def _caption(found: Replay) -> str:
     return (
-        f"Mean reward ({NAMES[found.answers[0].estimator]}, {found.level:.0%} intervals), difference paired by round, "
+        f"Mean reward ({_estimators(found)}, {found.level:.0%} intervals), difference paired by round, "
         f"rewards other than {number(found.log.usual_reward)} that it rests on, effective sample size, rounds of a "
         "life, and peak of outstanding feedback"
     )

@@ -50,6 +50,7 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
         [
             labels(cell)["forecaster"],
             labels(cell)["delays"],
+            verdict,
             result.mean_regret,
             result.spread if result.spread < np.inf else None,
             result.replications,
@@ -58,13 +59,12 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
             float(result.peak.mean()),
             result.bound,
             verdict.ratio,
-            verdict,
         ]
         for (cell, result), verdict in zip(group, verdicts, strict=True)
     ]
     header = (
-        *("forecaster", "delays", "regret", "± 95%", "replications", "low", "high"),
-        *("G*", "bound", "measured / bound", "verdict"),
+        *("forecaster", "delays", "verdict", "regret", "± 95%", "replications", "low", "high"),
+        *("G*", "bound", "measured / bound"),
     )
     reasons = dict.fromkeys(r.bound_reason for _, r in group if r.bound_reason)
     blocks: list[Any] = [

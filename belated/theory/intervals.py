@@ -40,6 +40,7 @@ def sure(values: Floats, least: float, most: float, level: float, family: int = 
     that it ever reaches 1 / chance is at most that chance (Ville). So all m are left out at which somebody who bets
     several shares becomes that rich (Waudby-Smith, Ramdas 2024). This holds at all times together: more values may be
     drawn because those so far did not decide. `family` intervals hold together. Values outside the range tell nothing.
+    A range of one number leaves nothing to tell: it is the mean.
 
     >>> [round(end, 3) for end in sure(np.zeros(100), 0.0, 1.0, 0.99)]
     [0.0, 0.058]
@@ -48,8 +49,10 @@ def sure(values: Floats, least: float, most: float, level: float, family: int = 
     if not math.isfinite(most - least):
         return UNKNOWN
     slack = 1e-9 * (most - least)
-    if not len(data) or not least < most or data.min() < least - slack or data.max() > most + slack:
+    if not len(data) or least > most or data.min() < least - slack or data.max() > most + slack:
         return UNKNOWN
+    if least == most:
+        return Ends(least, most)
     wanted = math.log(2.0 * family / (1.0 - level))
     return Ends(-_above(-data, -least, wanted), _above(data, most, wanted))
 
