@@ -145,7 +145,7 @@ def test_bold_over_global_exp3_stays_below_its_bound(game, rounds, kind):
     for delay in (0, 9, 99):
         assert rounds / (delay + 1) > 70 * bl.bounds.global_exp3_constant(learner.actions, learner.size) ** 3
         r = bl.play(bl.BOLD(learner), arena, bl.delays.Constant(delay), rounds=rounds, replications=10)
-        assert r.bound < rounds and r.verdict.startswith("holds"), r
+        assert r.bound < rounds and (r.verdict == "vacuous" or "holds" in r.verdict), r
         assert r.bound == pytest.approx((delay + 1) * learner.bound(rounds / (delay + 1)))
         measured.append(r.mean_regret)
     if kind == "law":  # the bound grows like (G* + 1)^(1/3)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -43,12 +44,20 @@ def python():
     return [sys.executable]
 
 
+def _script(before):
+    """A file with the command, after something else: coverage runs files and modules only."""
+    handle, name = tempfile.mkstemp(suffix=".py")
+    with os.fdopen(handle, "w") as file:
+        file.write(f'{before}\nfrom belated.cli import app\n\nif __name__ == "__main__":\n    app()\n')
+    return name
+
+
 class Server:
     """A running server and a client for it."""
 
     def __init__(self, file, *options, environment=None, before=""):
         """`before` is Python to be run before the command."""
-        program = ["-c", f"{before}\nfrom belated.cli import app\napp()"] if before else ["-m", "belated.cli"]
+        program = [_script(before)] if before else ["-m", "belated.cli"]
         command = [*python(), *program, "serve", "--database", str(file), "--port", "0", *options]
         self.process = subprocess.Popen(
             command,
