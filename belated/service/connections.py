@@ -66,7 +66,10 @@ def watch(listening: socket.socket, seconds: float = SECONDS) -> None:
 
 
 class Seldom(logging.Filter):
-    """Lets the same warning through at most every few seconds: who sends nonsense must not fill the disk."""
+    """Lets the same warning through at most every few seconds: who sends nonsense must not fill the disk.
+
+    And no trace of each request that had not come whole when the service ended: how many they were is said anyway.
+    """
 
     def __init__(self, seconds: float = SAID) -> None:
         super().__init__()
@@ -74,6 +77,8 @@ class Seldom(logging.Filter):
         self._said: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return False
         now = time.monotonic()
         if record.levelno > logging.WARNING or now >= self._said.get(str(record.msg), -self._seconds) + self._seconds:
             self._said[str(record.msg)] = now

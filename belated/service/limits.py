@@ -9,7 +9,6 @@ from typing import Any
 
 from belated.ledger.items import Cancel, Decide, Feedback
 
-
 #: Seconds after which nobody is told to come back.
 LONGEST = 1e10
 

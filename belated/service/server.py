@@ -153,7 +153,7 @@ def work(
 
 def _look_at(database: str) -> None:
     """Say that others can read the database: new files are private, those of earlier versions were not."""
-    if not is_postgres(database) and Path(database).exists() and os.stat(database).st_mode & 0o077:
+    if not is_postgres(database) and Path(database).is_file() and os.stat(database).st_mode & 0o077:
         log.warning("%s can be read by others: chmod 600 %s*", database, database)
 
 
