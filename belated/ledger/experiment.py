@@ -333,7 +333,7 @@ def _on_expiry(of: Experiment, given: Any) -> float | None:
 
 
 def check_letters(what: str, text: str) -> None:
-    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters, and such.
+    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters.
 
     >>> check_letters("the name", "ads\u202etxt")
     Traceback (most recent call last):
