@@ -166,6 +166,8 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 10.0, retries: int = 6) -> None:
         self.url = url.rstrip("/")
+        if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable()):
+            raise InvalidArgument("the token must be of printable ASCII characters; one was given that is not")
         self._timeout = require.real("timeout", timeout, above=0)
         self._retries = require.integer("retries", retries, low=0)
         self._http = httpx.Client(

@@ -327,7 +327,8 @@ def test_two_processes_go_on_with_one_key(cluster: Any, small: None) -> None:
 def test_names_that_cannot_be_seen_are_refused_and_old_ones_open(store: Store) -> None:
     ledger = Ledger(store)
     ads = create(ledger)
-    for letter in ("\x00", "\n", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200f", "\u2028", "\u061c"):
+    for letter in ("\x00", "\n", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200f", "\u2028", "\u061c",
+                   "\u200b", "\xad", "\ufeff", "\u2060", "\u3164"):  # fmt: skip
         with pytest.raises(InvalidArgument, match=f"U[+]{ord(letter):04X}, which cannot be seen"):
             experiment.make("names", ["a", f"b{letter}c"], "bold(ucb1)")
         with pytest.raises(InvalidArgument, match="cannot be seen"):

@@ -317,6 +317,13 @@ def test_a_restart_in_mid_call(tmp_path: Path) -> None:
         process.stop()
 
 
+def test_a_token_that_no_header_takes_is_not_printed() -> None:
+    for token in ("belated_secret\n", "belated_s\u00e9cret"):
+        with pytest.raises(InvalidArgument, match="printable ASCII") as caught:
+            Client("http://127.0.0.1:1", token)
+        assert "belated_s" not in str(caught.value)
+
+
 def test_tokens(tmp_path: Path) -> None:
     make = [*BELATED, "token", "create", "test", "--scope", "decide", "--database", str(tmp_path / "decisions.db")]
     token = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()

@@ -295,6 +295,16 @@ def test_the_interval_of_an_action_covers_long(chance, rounds, high):
     check_sums(1000, chance, rounds, high)
 
 
+def test_rounded_sums_make_the_interval_of_an_action_no_shorter():
+    plain = from_sums(1000, 500.0, 500.0, 0.0, 1.0, LEVEL)
+    for low, width in ((0.0, 1e-300), (0.0, 1e-308), (0.0, 1e200), (-8e304, 1.6e305), (1e15, 1.0)):
+        values = [low + width * each for each in (0.0, 1.0)] * 500
+        found = from_sums(1000, sum(values), sum(value * value for value in values), low, low + width, LEVEL)
+        ends = [(end / width - low / width) for end in found]
+        assert ends[0] <= plain.low + 1e-3 and ends[1] >= plain.high - 1e-3, (low, width)
+    assert from_sums(3, math.inf, math.inf, 0.0, 8e307, LEVEL) == (0.0, 8e307)
+
+
 def test_the_interval_of_an_action_is_no_point_and_stays_in_the_range():
     for count in (0, 1, 2, 1000):
         for value in (-1.0, 0.25, 3.0):

@@ -17,11 +17,15 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from typer.testing import CliRunner  # noqa: E402
+
 import belated as bl  # noqa: E402
+from belated.cli import app  # noqa: E402
 from belated.ledger import faults, schema, upkeep  # noqa: E402
 from belated.ledger.database import is_postgres, open_store  # noqa: E402
-from belated.ledger.errors import Refused, StorageError  # noqa: E402
+from belated.ledger.errors import Damaged, Refused, StorageError  # noqa: E402
 from belated.ledger.experiment import make  # noqa: E402
+from belated.ledger.export import export  # noqa: E402
 from belated.ledger.items import Cancel, Create, Decide, Feedback, Probe, Sweep, Upkeep, ticket_of  # noqa: E402
 from belated.ledger.ledger import Ledger  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
@@ -487,13 +491,55 @@ def test_reading_a_broken_file_is_one_error(tmp_path: Path) -> None:
             session.run("SELECT * FROM nothing_of_the_kind")  # type: ignore[attr-defined]
 
 
+#: What is a text as any other.
+TEXTS = [("name", "'{'"), ("scopes", "'{'")]
+
+
 def test_a_damaged_token_is_no_token(tmp_path: Path) -> None:
     from belated.service import auth
 
+    columns = ("digest", "name", "scopes", "experiments", "rate", "expires_at", "revoked_at")
+    damages = [(column, value) for column in columns for value in ("x'00ff'", "'{'")]
+    damages = [(column, value) for column, value in damages if (column, value) not in TEXTS]
+    damages += [("rate", "-1"), ("experiments", "'\"ads\"'"), ("experiments", "'null'")]
     with closing(open_store(str(tmp_path / "a.db"), serve=True)) as store:
-        good, bad, worse = (auth.create(store, name, ["read"]) for name in ("good", "bad", "worse"))
-        store._writer.run("UPDATE tokens SET digest = 'x' WHERE name = 'bad'")  # type: ignore[attr-defined]
-        store._writer.run("UPDATE tokens SET scopes = x'00' WHERE name = 'worse'")  # type: ignore[attr-defined]
+        good = auth.create(store, "good", ["read"], ["ads"], 3600.0, 5.0)
+        bad = [auth.create(store, f"bad {at}", ["read"], ["ads"], 3600.0, 5.0) for at in range(len(damages))]
+        for at, (column, value) in enumerate(damages):
+            store._writer.run(f"UPDATE tokens SET {column} = {value} WHERE name = 'bad {at}'")  # type: ignore[attr-defined]
+        store._writer.run("UPDATE tokens SET used_at = 'x' WHERE name = 'good'")  # type: ignore[attr-defined]
+        store._writer.run("UPDATE log SET at = 'x', who = x'00' WHERE id = 1")  # type: ignore[attr-defined]
         guard = auth.Guard(store, True)
-        known = [guard.bearer(f"Bearer {token}".encode()) is not None for token in (good, bad, worse)]
-    assert known == [True, False, False]
+        assert guard.bearer(f"Bearer {good}".encode()) is not None
+        for damage, token in zip(damages, bad, strict=True):
+            assert guard.bearer(f"Bearer {token}".encode()) is None, damage
+    for command, shows in ((["token", "list"], "good\tread\tin use\tads\t5/s"), (["log"], "token created")):
+        shown = CliRunner().invoke(app, [*command, "--database", str(tmp_path / "a.db")])
+        assert shown.exit_code == 0 and shows in shown.output, shown.exception
+        assert len(shown.output.splitlines()) == 1 + len(damages)
+
+
+def test_an_export_of_damaged_decisions_leaves_the_last_one(tmp_path: Path) -> None:
+    file = tmp_path / "out.parquet"
+    with closing(open_store(str(tmp_path / "a.db"), serve=True)) as store:
+        ledger = plain(store)
+        created(ledger, "ads", "direct(ucb1)")
+        decided(ledger, "ads", 3)
+        assert export(store, "ads", file) == 3
+        whole = file.read_bytes()
+        for damage in ("action = 99", "action = 'x'", "context = x'00'", "allowed = '{'", "round = 'x'"):
+            store._writer.run(f"UPDATE decisions SET {damage}")  # type: ignore[attr-defined]
+            with pytest.raises(Damaged, match="ads is damaged: a decision cannot be what was decided"):
+                export(store, "ads", file)
+    assert file.read_bytes() == whole and list(tmp_path.glob("*.part")) == []
+
+
+def test_a_damaged_name_is_named(tmp_path: Path) -> None:
+    with closing(open_store(str(tmp_path / "a.db"), serve=True)) as store:
+        ledger = plain(store)
+        for name in ("ads", "well"):
+            created(ledger, name, "direct(ucb1)")
+        store._writer.run("UPDATE experiments SET name = x'00ff' WHERE name = 'ads'")  # type: ignore[attr-defined]
+        ledger = plain(store)
+        assert [each.name for each in ledger.experiments()] == ["well"]
+        assert list(ledger.unopened()) == ["b'\\x00\\xff'"]  # a text, which /metrics and /v1/overview can sort

@@ -57,6 +57,8 @@ def server(tmp_path_factory):
         ({"host": "0.0.0.0:8000"}, "no name of loopback"),
         ({"host": "a:1", "origin": "http://a:1"}, "no name of loopback"),
         ({"host": "a:1", "origin": "http://a:1"}, "no name of loopback"),
+        ({"host": "[::1]evil.example"}, "no name of loopback"),
+        ({"host": "localhost:80@evil.example"}, "no name of loopback"),
         ({"host": "localhost:8000", "origin": "http://localhost:8000"}, None),
         ({"host": "localhost:8000", "origin": "http://localhost:3000"}, "another origin"),
         ({"host": "localhost:8000", "origin": "http://127.0.0.1:8000"}, "another origin"),
@@ -270,6 +272,8 @@ def test_what_a_token_may_be_called(tmp_path):
     store = SQLite(tmp_path / "a.db", serve=True)
     with pytest.raises(InvalidArgument, match=r"U[+]202E, which cannot be seen"):
         auth.create(store, "web\u202ebew", ["read"])
+    with pytest.raises(InvalidArgument, match="good for must be <= 1e\\+10"):
+        auth.create(store, "web", ["read"], None, 1e300)  # no calendar has such an end
     with pytest.raises(InvalidArgument, match="no experiment can be called 'a/b'"):
         auth.create(store, "web", ["read"], ["a/b"])
     token = auth.create(store, "web", ["read"], None, 3600.0)
@@ -298,6 +302,7 @@ def test_an_experiment_is_changed_and_deleted_over_http(server):
         assert server.http.patch("/v1/experiments/rules", json=wrong).status_code == 422, wrong
     assert server.http.patch("/v1/experiments/never", json={}).status_code == 404
     assert server.http.patch("/v1/experiments/rules", json={}).json()["expiry_seconds"] == 60.0
+    assert server.http.patch("/v1/experiments/rules", json={"limits": {}}).json()["limits"] == {"outstanding": 3}
     with Client(url) as client:
         changed = client.change("rules", expiry_seconds=None, on_expiry=0.5, retention_seconds=100)
         assert {"expiry_seconds": None, "on_expiry": 0.5, "retention_seconds": 100.0}.items() <= changed.data.items()

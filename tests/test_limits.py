@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import resource
 import socket
@@ -18,7 +19,7 @@ from belated.ledger.sqlite import SQLite
 from belated.service import api, batch, openapi
 from belated.service.app import Service
 from belated.service.auth import Guard
-from belated.service.connections import Connection, most_connections
+from belated.service.connections import Connection, Seldom, most_connections
 from belated.service.limits import Rate
 from tests.serving import memory
 from tests.test_service import ADS, Server
@@ -96,6 +97,15 @@ def test_a_head_may_not_be_endless(hurried):
                 connection.sendall(b"x-%d: %s\r\n" % (i, b"x" * 1000))
         answer = heard(connection)
         assert not answer or answer.startswith(b"HTTP/1.1 431 ")  # a reset may overtake it
+    before = hurried.statistics("ads")["decisions"]
+    with connect(hurried) as connection:  # all at once, whole
+        connection.sendall(POST.replace(b"%d\r\n", b"2\r\nx: " + b"x" * 70_000 + b"\r\n") + b"{}")
+        answer = heard(connection)
+        assert not answer or answer.startswith(b"HTTP/1.1 431 ")
+    assert hurried.statistics("ads")["decisions"] == before
+    with connect(hurried) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert b'{"error": {"kind": "malformed"' in heard(connection)
     with connect(hurried) as connection:
         connection.sendall(POST.replace(b"%d", b"9" * 5000))
         assert heard(connection)[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413")
@@ -275,6 +285,23 @@ def test_what_cannot_be_served_to_its_end_says_so(service, monkeypatch):
         assert [each["status"] for each in results] == ["duplicate"] * 4 + ["applied"] * 4
 
     service(work)
+
+
+def test_nonsense_does_not_fill_the_log():
+    seldom = Seldom()
+
+    def lets(level, message, error=None):
+        given = (type(error), error, None) if error else None
+        return seldom.filter(logging.LogRecord("uvicorn.error", level, "", 0, message, (), given))
+
+    assert [lets(logging.WARNING, "nonsense") for _ in range(3)] == [True, False, False]
+    assert lets(logging.WARNING, "another") and all(lets(logging.ERROR, "failed") for _ in range(3))
+    assert not lets(logging.ERROR, "failed", asyncio.CancelledError()) and lets(logging.ERROR, "failed", OSError())
+
+
+def test_the_longest_wait_can_be_told():
+    rate = Rate(5e-324)
+    assert rate.wait() == 0.0 and rate.wait() == 1e10
 
 
 def test_a_rate_fills_up_again():

@@ -35,8 +35,12 @@ TOGETHER = 2_000
 COSTLY = 1024
 #: What of an experiment can be changed.
 RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
-#: Control characters, ends of lines and paragraphs, and what changes the direction of what follows.
-HIDDEN = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"
+#: Control characters, ends of lines and paragraphs, what changes the direction of what follows, and what shows nothing
+#: at all (but the two joiners, which scripts and emoji need).
+HIDDEN = (
+    "\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
+    "\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb"
+)
 UNSEEN = re.compile(f"[{HIDDEN}]")
 #: Characters of an error about a forecaster.
 MESSAGE = 500
@@ -307,7 +311,7 @@ def rules(of: Experiment, given: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgument(f"{unknown!r} cannot be changed; these can: {', '.join(RULES)}")
     expiry, on_expiry, limits, retention = (given[name] for name in RULES)
     limits = dict(limits or {})
-    most = require.integer("limits.outstanding", limits.pop("outstanding", OUTSTANDING), low=1, high=10**9)
+    most = require.integer("limits.outstanding", limits.pop("outstanding", of.outstanding), low=1, high=10**9)
     if limits:
         raise InvalidArgument(f"limits has no {next(iter(limits))!r}; it takes outstanding")
     return {
@@ -329,7 +333,7 @@ def _on_expiry(of: Experiment, given: Any) -> float | None:
 
 
 def check_letters(what: str, text: str) -> None:
-    r"""Refuse letters that nobody sees and that turn what is shown around: control and bidirectional characters.
+    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters.
 
     >>> check_letters("the name", "ads\u202etxt")
     Traceback (most recent call last):

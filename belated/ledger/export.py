@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from belated.errors import BelatedError, InvalidArgument, InvalidState
 from belated.imports import hinted
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.player import vector
@@ -39,14 +41,25 @@ def export(store: Store, name: str, file: str | Path) -> int:
             said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
             raise InvalidState(f"{name} cannot be opened: {said}") from None
         schema = _schema(experiment, pa)
-        count = 0
-        with pq.ParquetWriter(file, schema) as writer:
-            for rows in session.decisions_of(experiment.id, CHUNK):
-                columns = zip(*(_values(experiment, row) for row in rows), strict=True)
-                arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-                count += len(rows)
+        count, made = 0, Path(f"{file}.part")  # what was there before stays until this is whole
+        try:
+            with pq.ParquetWriter(made, schema) as writer:
+                for rows in session.decisions_of(experiment.id, CHUNK):
+                    writer.write_table(_table(experiment, rows, schema, pa))
+                    count += len(rows)
+            made.replace(file)
+        finally:
+            made.unlink(missing_ok=True)
     return count
+
+
+def _table(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa: Any) -> Any:
+    try:
+        columns = zip(*(_values(experiment, row) for row in rows), strict=True)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:  # Arrow's are among these
+        raise Damaged(f"{experiment.name} is damaged: a decision cannot be what was decided: {error}") from None
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _schema(experiment: Experiment, pa: Any) -> Any:

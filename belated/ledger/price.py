@@ -186,11 +186,11 @@ def _count(number: int, word: str) -> str:
 def _short(number: float) -> str:
     """Three digits, as people read them; none behind the point of a whole number.
 
-    >>> [_short(x) for x in (0.0, 0.01234, 12.345, 87, 1234.5, 12_345_678.0)]
-    ['0', '0.0123', '12.3', '87', '1,230', '12,300,000']
+    >>> [_short(x) for x in (0.0, 0.01234, 12.345, 87, 1234.5, 12_345_678.0, 1.5e200)]
+    ['0', '0.0123', '12.3', '87', '1,230', '12,300,000', '1.5e+200']
     """
-    if number == 0:
-        return "0"
+    if number == 0 or not 1e-6 <= abs(number) < 1e15:
+        return f"{number:.3g}"
     digits = 2 - math.floor(math.log10(abs(number)))
     if number == round(number):
         digits = min(digits, 0)

@@ -120,7 +120,8 @@ class Session:
         return str(found[0]) if found else None
 
     def experiments(self) -> list[ExperimentRow]:
-        return [ExperimentRow(*row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id")]
+        rows = (ExperimentRow(*row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id"))
+        return [row._replace(name=str(row.name)) for row in rows]  # a damaged one is named like the others
 
     def decisions(self, tickets: Sequence[bytes]) -> dict[bytes, DecisionRow]:
         rows = self._among(f"SELECT {DECISION} FROM decisions WHERE ticket IN", (), tickets)

@@ -46,12 +46,18 @@ class NewExperiment(Struct, forbid_unknown_fields=True):
     retention_seconds: float | None = None
 
 
+class NewLimits(Struct, forbid_unknown_fields=True):
+    """The limits that are to be others; what is left out stays."""
+
+    outstanding: Annotated[int, Meta(ge=1, le=1_000_000_000)] | UnsetType = UNSET
+
+
 class NewRules(Struct, forbid_unknown_fields=True):
     """What of an experiment is to be another; what is left out stays."""
 
     expiry_seconds: float | UnsetType | None = UNSET
     on_expiry: str | float | UnsetType = UNSET
-    limits: Limits | UnsetType = UNSET
+    limits: NewLimits | UnsetType = UNSET
     retention_seconds: float | UnsetType | None = UNSET
 
 

@@ -20,11 +20,14 @@ from belated.service.limits import Rate
 
 SCOPES = ("decide", "feedback", "read", "admin")
 PREFIX = "belated_"
+IN_USE = "in use"
 #: Who does what is done on the command line.
 COMMAND = "the command line"
 #: Seconds between writings of when tokens were used and of failed logins, and addresses of those that are named.
 PAUSE = 10.0
 FEW = 10
+#: Seconds that a token may be good for, if not for ever.
+LONG = 1e10
 
 
 def is_loopback(host: str) -> bool:
@@ -68,7 +71,7 @@ def create(
     for each in experiments or ():
         if not NAME.fullmatch(each):
             raise InvalidArgument(f"no experiment can be called {each!r}")
-    lives = None if seconds is None else require.real("the time that a token is good for", seconds, above=0)
+    lives = None if seconds is None else require.real("the time that a token is good for", seconds, above=0, high=LONG)
     rate = None if rate is None else require.real("rate", rate, above=0)
     only = json.dumps(experiments) if experiments else None
     token = PREFIX + secrets.token_urlsafe(32)
@@ -92,17 +95,36 @@ def revoke(store: Store, name: str) -> None:
         access.note(session, [Note(session.now(), COMMAND, "", "token revoked", None, f"token {name!r}")])
 
 
+def experiments_of(token: Token) -> list[str] | None:
+    """Those that a token is for; None where it is for all."""
+    only = None if token.experiments is None else json.loads(token.experiments)
+    if token.experiments is not None and not (isinstance(only, list) and all(isinstance(each, str) for each in only)):
+        raise ValueError(f"no list of experiments: {token.experiments!r}")
+    return only
+
+
+def _is_whole(token: Token) -> bool:
+    """Whether what is stored can be what was written; SQLite takes anything anywhere."""
+    texts = isinstance(token.digest, bytes) and isinstance(token.name, str) and isinstance(token.scopes, str)
+    numbers = all(each is None or isinstance(each, float) for each in (token.rate, token.expires_at))
+    try:
+        experiments_of(token)
+    except (ValueError, TypeError):
+        return False
+    return texts and numbers and (token.rate is None or token.rate > 0)
+
+
 def _is_good(token: Token, now: float) -> bool:
-    if not (isinstance(token.digest, bytes) and isinstance(token.scopes, str)):
-        return False  # damaged
-    return token.revoked_at is None and (token.expires_at is None or now < token.expires_at)
+    return state(token, now) == IN_USE
 
 
 def state(token: Token, now: float) -> str:
     """What a token is, in words."""
     if token.revoked_at is not None:
         return "revoked"
-    return "in use" if _is_good(token, now) else "expired"
+    if not _is_whole(token):
+        return "damaged"
+    return IN_USE if token.expires_at is None or now < token.expires_at else "expired"
 
 
 class Bearer:
@@ -112,7 +134,8 @@ class Bearer:
         self.digest = token.digest
         self.name = token.name
         self.scopes = frozenset(token.scopes.split())
-        self.experiments = None if token.experiments is None else frozenset(json.loads(token.experiments))
+        only = experiments_of(token)
+        self.experiments = None if only is None else frozenset(only)
         self.expires_at = math.inf if token.expires_at is None else token.expires_at
         self.rate = None if token.rate is None else Rate(token.rate)
 

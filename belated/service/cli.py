@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -229,12 +228,12 @@ def list_tokens(database: Database = "belated.db") -> None:
     with _opened(database) as store, store.read() as session:
         now = session.now()
         for known in session.tokens():
-            only = "all" if known.experiments is None else ", ".join(json.loads(known.experiments))
-            rate = "any rate" if known.rate is None else f"{known.rate:g}/s"
+            state = auth.state(known, now)
+            only = known.experiments if state == "damaged" else ", ".join(auth.experiments_of(known) or ["all"])
+            rate = "any rate" if known.rate is None else f"{_number(known.rate)}/s"
             until = "no end" if known.expires_at is None else f"until {_time(known.expires_at)}"
             used = "never used" if known.used_at is None else f"used {_time(known.used_at)}"
-            told = (_seen(known.name), known.scopes, auth.state(known, now), only, rate, until, used)
-            typer.echo("\t".join(told))
+            typer.echo("\t".join(map(_seen, (known.name, known.scopes, state, only, rate, until, used))))
 
 
 @token.command("revoke")
@@ -263,15 +262,23 @@ def log(
             typer.echo("\t".join(map(_seen, told)))
 
 
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _time(at: Any) -> str:
+    """A moment; as it is stored where it is none."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return str(at)
 
 
-def _seen(text: str) -> str:
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _seen(text: Any) -> str:
     """A text whose control and bidirectional characters are shown as such."""
     from belated.ledger.experiment import UNSEEN
 
-    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 
 def mount(app: typer.Typer) -> None:

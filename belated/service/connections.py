@@ -39,6 +39,10 @@ LONG = (
     b'{"error": {"kind": "too_large", "message": "the head of a request may have 64000 bytes"}}',
     b"431 Request Header Fields Too Large",
 )
+STRANGE = (
+    b'{"error": {"kind": "malformed", "message": "this is no HTTP request"}}',
+    b"400 Bad Request",
+)
 SLOW = (
     b'{"error": {"kind": "malformed", "message": "the request did not come in time"}}',
     b"408 Request Timeout",
@@ -61,6 +65,27 @@ def watch(listening: socket.socket, seconds: float = SECONDS) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
 
+class Seldom(logging.Filter):
+    """Lets the same warning through at most every few seconds: who sends nonsense must not fill the disk.
+
+    And no trace of each request that had not come whole when the service ended: how many they were is said anyway.
+    """
+
+    def __init__(self, seconds: float = SAID) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return False
+        now = time.monotonic()
+        if record.levelno > logging.WARNING or now >= self._said.get(str(record.msg), -self._seconds) + self._seconds:
+            self._said[str(record.msg)] = now
+            return True
+        return False
+
+
 class Connection(HttpToolsProtocol):
     """One connection."""
 
@@ -73,6 +98,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._timer: TimerHandle | None = None
         self._head = 0
+        self._fields = 0  # bytes of the names and values in the head
+        self._too_long = False
         self._in_head = True
         self._over = 0  # how many more connections there are than may be
 
@@ -105,17 +132,37 @@ class Connection(HttpToolsProtocol):
             self._end(LONG)
 
     def on_message_begin(self) -> None:
-        self._in_head = True
+        self._in_head, self._fields = True, 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._fields += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += len(name) + len(value)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head = False, 0
-        super().on_headers_complete()
+        self._too_long = self._too_long or self._fields > HEAD
+        if not self._too_long:
+            super().on_headers_complete()
+        elif not self.transport.is_closing():  # it came in one piece
+            self._end(LONG)
+
+    def on_body(self, body: bytes) -> None:
+        if not self._too_long:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_head = True
         self._stop()
-        super().on_message_complete()
+        if not self._too_long:
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._end(STRANGE)
 
     def _too_slow(self) -> None:
         self._timer = None

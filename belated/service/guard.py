@@ -8,6 +8,7 @@ which pages cannot forge. And a proxy brings strangers: there tokens are needed.
 from __future__ import annotations
 
 import logging
+import re
 import time
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,17 +28,18 @@ FORWARDED_BEGIN = b"x-forwarded-"
 OWN = (b"same-origin", b"none")
 #: Pages that links may lead to from anywhere: they show nothing that others could read.
 PAGES = ("/", "/docs")
+#: A name or an address, and maybe a port.
+AUTHORITY = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 
 
 def host_of(authority: str) -> str:
-    """The name in a Host header.
+    """The name in a Host header; nothing if it is not written as one.
 
-    >>> host_of("localhost:8000"), host_of("[::1]:8000"), host_of("127.0.0.1")
-    ('localhost', '::1', '127.0.0.1')
+    >>> host_of("localhost:8000"), host_of("[::1]:8000"), host_of("127.0.0.1"), host_of("localhost:80@evil.example")
+    ('localhost', '::1', '127.0.0.1', '')
     """
-    if authority.startswith("["):
-        return authority[1:].partition("]")[0]
-    return authority.partition(":")[0]
+    found = AUTHORITY.fullmatch(authority)
+    return "" if found is None else found[1] or found[2] or ""
 
 
 def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str | None:

@@ -9,6 +9,9 @@ from typing import Any
 
 from belated.ledger.items import Cancel, Decide, Feedback
 
+#: Seconds after which nobody is told to come back.
+LONGEST = 1e10
+
 
 class Rate:
     """So many requests a second, and a second's worth at once; a list counts as its length.
@@ -34,7 +37,7 @@ class Rate:
         if self._left >= 1.0:
             self._left -= 1.0
             return 0.0
-        return (1.0 - self._left) / self.per_second
+        return min((1.0 - self._left) / self.per_second, LONGEST)
 
     def owe(self, more: int) -> None:
         """A request turned out to be a list of so many more."""

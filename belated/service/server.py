@@ -28,7 +28,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
-from belated.service.connections import Connection, most_connections, watch
+from belated.service.connections import Connection, Seldom, most_connections, watch
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
@@ -153,7 +153,7 @@ def work(
 
 def _look_at(database: str) -> None:
     """Say that others can read the database: new files are private, those of earlier versions were not."""
-    if not is_postgres(database) and Path(database).exists() and os.stat(database).st_mode & 0o077:
+    if not is_postgres(database) and Path(database).is_file() and os.stat(database).st_mode & 0o077:
         log.warning("%s can be read by others: chmod 600 %s*", database, database)
 
 
@@ -210,3 +210,4 @@ def _log_to_stderr() -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("belated").setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").filters = [Seldom()]

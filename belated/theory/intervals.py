@@ -8,6 +8,7 @@ wrong, thirty of them as a rule show nothing of it, and no interval that looks a
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ SHARES = 0.5 ** np.arange(24)
 STAKES = -np.log(np.arange(1.0, 25.0) * np.arange(2.0, 26.0))
 #: Halvings of an interval until its end is known.
 HALVINGS = 40
+#: Squares below this are rounded to few digits or none.
+SMALLEST = 1e-290
 
 
 class Ends(NamedTuple):
@@ -138,18 +141,29 @@ def from_sums(count: int, total: float, squares: float, low: float, high: float,
     >>> [round(end, 3) for end in from_sums(100, 0.0, 0.0, 0.0, 1.0, 0.95)]
     [0.0, 0.064]
     """
-    if not count:
+    if not count or not math.isfinite(total):
         return Ends(low, high)
     width = high - low
     mean = min(1.0, max(0.0, (total / count - low) / width))
-    spread = max(0.0, squares / count - (total / count) ** 2) / width**2
+    spread = _spread(count, total / width, squares / width / width, mean, width)
     chance = (1.0 - level) / 2
     found = Ends(*(_edge(mean, end, lambda m: _told(count, mean, m) >= -math.log(chance)) for end in (0.0, 1.0)))
     if count > 1:
         log = math.log(4.0 * count * (count + 1) / chance)
         about = math.sqrt(2 * spread * log / (count - 1)) + 7 * log / (3 * (count - 1))
         found = Ends(max(found.low, mean - about), min(found.high, mean + about))
-    return Ends(low + width * found.low, low + width * found.high)
+    off = count * sys.float_info.epsilon * abs(total / count / width)  # by so much the mean may be rounded
+    return Ends(low + width * max(0.0, found.low - off), low + width * min(1.0, found.high + off))
+
+
+def _spread(count: int, total: float, squares: float, mean: float, width: float) -> float:
+    """The variance of values in [0, 1] with this mean; where sums are rounded, the most that it can be."""
+    most = mean * (1.0 - mean)
+    middle, square = total / count, squares / count
+    found = square - middle * middle + 4 * count * sys.float_info.epsilon * square
+    if not math.isfinite(found) or width * width < SMALLEST:
+        return most
+    return min(most, max(0.0, found))
 
 
 def _told(count: int, seen: float, mean: float) -> float:

@@ -22,8 +22,8 @@ export function say(node, given) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-const HIDDEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-/** A text whose control and bidirectional characters are shown as such: they could turn around what stands beside them. */
+const HIDDEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]/g;
+/** A text whose control, invisible and bidirectional characters are shown as such: they could turn around what stands beside them. */
 export const visible = (text) => String(text ?? "").replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
