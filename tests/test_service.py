@@ -546,9 +546,9 @@ def test_the_description_lists_what_can_happen():
     assert len({each["operationId"] for each in operations}) == len(operations)
     listed = {each["operationId"]: set(each["responses"]) & {"401", "403", "409", "429"} for each in operations}
     assert listed["get_health"] == listed["get_ready"] == set()
-    assert listed["get_metrics"] == listed["get_overview"] == {"401", "403"}
-    assert listed["post_experiments"] == {"401", "403", "409"}
-    assert [name for name, statuses in listed.items() if "429" in statuses] == ["post_experiments_name_decisions"]
+    assert listed["get_metrics"] == listed["get_overview"] == {"401", "403", "429"}
+    assert listed["post_experiments"] == {"401", "403", "409", "429"}
+    assert all(("429" in statuses) == ("401" in statuses) for statuses in listed.values()), "a token may have a rate"
 
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
