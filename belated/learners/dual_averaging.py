@@ -31,9 +31,9 @@ class DualAveraging(Learner):
     >>> import belated as bl
     >>> f = bl.Direct(bl.DualAveraging(size=2, radius=1.0, smoothness=1.0, noise=0.0, tau=0))
     >>> first = f.predict()
-    >>> f.update(first.ticket, [0.5, 0.0])
+    >>> f.update(first.ticket, [0.5, -0.25])
     >>> f.predict().action.tolist()
-    [-0.5, 0.0]
+    [-0.5, 0.25]
     """
 
     guarantee = "min(n, tau + 1)(f(x_1) - f*) + beta R^2 (tau + 1)^2 / 2 + sqrt(2 n) sigma R at the constant delay tau"
