@@ -17,7 +17,7 @@ STAMP := $(VENV)/.installed
 # The tests that also run without compilation.
 PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.py games.py delays.py sampling.py \
 	replace.py sizes.py bad_kernels.py) \
-	$(addprefix tests/test_cbp.py::test_,more_than_three_undecided_pairs_still_say_a_probability \
+	$(addprefix tests/test_cbp.py::test_,only_a_probability_of_all_draws_is_stated \
 	a_full_table_is_emptied more_pairs_than_a_word_holds)
 
 # What another Python could break: every module's import and examples, both forms, saving, the ledger on a file.
