@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-from belated.errors import InvalidArgument
+from belated.errors import BelatedError, InvalidArgument
 
 #: The environment variable that names modules, divided and quoted as in a shell: for containers, and for workers.
 VARIABLE = "BELATED_IMPORT"
@@ -20,7 +20,7 @@ HINT = "one of your own is known when its module is: --import MODULE"
 
 def hinted(error: Exception) -> str:
     """What an error says; where it is about a name that the catalog does not have, with the hint."""
-    text = str(error)
+    text = str(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
     return f"{text}; {HINT}" if " is called " in text and HINT not in text else text
 
 

@@ -211,6 +211,7 @@ def guarded(tmp_path_factory):
     made.ask = ask
     for name in ("ads", "other"):
         assert ask("boss", "POST", "/v1/experiments", json=ADS | {"name": name}).status_code == 201
+    assert ask("wrong", "GET", "/v1/experiments").status_code == 401
     yield made
     assert not any(token in said("log", "--database", file) for token in tokens.values())
     errors = made.end()[1]

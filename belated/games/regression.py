@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from belated import require
-from belated.errors import InvalidArgument
-from belated.games.reward_table import checked_contexts, same_arrays
+from belated.games.rows import Rows
 from belated.kernels.compile import kernel
 from belated.kernels.elementary import exp, log1p
-from belated.protocols import Floats, Game
+from belated.protocols import Floats
 from belated.theory.losses import LOSSES
 
 SQUARED, LOGISTIC = 0, 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression(Game):
+class Regression(Rows):
     """Row t of X is shown, a number p is predicted, and l(p, y[t]) is charged; the game ends with its last row.
 
     Losses are "squared", (p - y)^2; "logistic", ln(1 + exp(-p)) for label 1 and ln(1 + exp(p)) for label 0; "absolute",
@@ -34,7 +33,6 @@ class Regression(Game):
     (Regression(2 x 1, loss='squared', radius=2.0), [1.0])
     """
 
-    any_round = True
     actions = 1
     point_size = 1
     comparator = "action"
@@ -42,113 +40,61 @@ class Regression(Game):
     smallest = -math.inf
     largest = math.inf
     against = "weights"
-    X: ArrayLike
-    y: ArrayLike
     loss: str = "squared"
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        try:
-            labels = np.array(self.y, dtype=np.float64, order="C") + 0.0
-        except (TypeError, ValueError) as error:
-            raise InvalidArgument(f"y must be one number a row: {error}") from None
-        if labels.ndim != 1 or len(labels) < 1:
-            raise InvalidArgument(f"y must be one number a row, got shape {labels.shape}")
         require.one_of("loss", self.loss, tuple(LOSSES))
-        known = LOSSES[self.loss]
-        wrong = [t for t, label in enumerate(labels.tolist()) if not known.takes(label)]
-        if wrong:
-            raise InvalidArgument(f"y[{wrong[0]}] must be {known.labels}, got {float(labels[wrong[0]])!r}")
-        labels.flags.writeable = False
-        object.__setattr__(self, "y", labels)
-        object.__setattr__(self, "X", checked_contexts(self.X, len(labels), "X"))
         object.__setattr__(self, "radius", require.real("radius", self.radius, above=0))
-        object.__setattr__(self, "_best", None)
+        super().__post_init__()
 
-    @property
-    def _rows(self) -> Floats:
-        return cast(Floats, self.X)
+    def takes(self) -> tuple[Any, str]:
+        return LOSSES[self.loss].takes, LOSSES[self.loss].labels
 
-    @property
-    def _labels(self) -> Floats:
-        return cast(Floats, self.y)
-
-    @property
-    def context_size(self) -> int:  # type: ignore[override]
-        return int(self._rows.shape[1])
-
-    @property
+    @cached_property
     def best(self) -> Floats:
         """The w of the ball with the least loss on all rows."""
-        found: Floats | None = self._best
-        if found is None:
-            found = best_weights(self._rows, self._labels, self.loss, self.radius)
-            object.__setattr__(self, "_best", found)
+        return best_weights(self.rows, self.truth, self.loss, self.radius)
+
+    @property
+    def _lengths(self) -> Floats:
+        found: Floats = np.sqrt((self.rows * self.rows).sum(axis=1))
         return found
 
     @property
     def lipschitz(self) -> float:
         """The largest |slope| |x| of a prediction with a w of the ball."""
-        lengths = np.sqrt((self._rows * self._rows).sum(axis=1))
-        slopes = 2.0 * (self.radius * lengths + np.abs(self._labels)) if self.loss == "squared" else 1.0
-        return float((slopes * lengths).max())
+        slopes = 2.0 * (self.radius * self._lengths + np.abs(self.truth)) if self.loss == "squared" else 1.0
+        return float((slopes * self._lengths).max())
 
     @property
     def scale(self) -> float:  # type: ignore[override]
         """What a round can cost at most."""
-        lengths = np.sqrt((self._rows * self._rows).sum(axis=1))
-        reach = self.radius * lengths
+        reach = self.radius * self._lengths
         if self.loss == "squared":
-            most = (reach + np.abs(self._labels)) ** 2
+            most = (reach + np.abs(self.truth)) ** 2
         elif self.loss == "logistic":
             most = reach + math.log(2.0)
         else:
-            most = reach + np.abs(self._labels)
+            most = reach + np.abs(self.truth)
         return float(most.max()) or 1.0
 
-    def longest(self) -> int:
-        return len(self._rows)
-
     def params(self) -> Floats:
-        rule = float(tuple(LOSSES).index(self.loss))
-        against = self._rows @ self.best
-        return np.concatenate(
-            [[rule, float(self.context_size), float(len(self._rows))], self._labels, against, self._rows.ravel()]
-        )
-
-    def memory(self) -> int:
-        """The regret so far."""
-        return 1
-
-    @staticmethod
-    def observe(params, memory, k0, k1, round_, context):
-        size = int(params[1])
-        row = 3 + 2 * int(params[2]) + (round_ - 1) * size
-        for i in range(size):
-            context[i] = params[row + i]
+        return self.row_params(float(tuple(LOSSES).index(self.loss)), 0.0, self.rows @ self.best)
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         rule = int(params[0])
-        label = params[2 + round_]
+        rows = int(params[3])
+        at = 3 + rows * int(params[2]) + round_
         guess = feedback[0]
-        loss = charge(rule, guess, label)
-        feedback[0] = slope(rule, guess, label)
-        memory[0] += loss - charge(rule, params[2 + int(params[2]) + round_], label)
+        loss = charge(rule, guess, params[at])
+        feedback[0] = slope(rule, guess, params[at])
+        memory[0] += loss - charge(rule, params[at + rows], params[at])
         return -loss
 
-    @staticmethod
-    def regret(params, memory):
-        return memory[0]
-
-    def __eq__(self, other: object) -> bool:
-        return same_arrays(self, other)
-
-    def __hash__(self) -> int:
-        return hash((self._rows.shape, self._rows.tobytes(), self._labels.tobytes(), self.loss, self.radius))
-
     def __repr__(self) -> str:
-        rows, features = self._rows.shape
+        rows, features = self.rows.shape
         return f"Regression({rows} x {features}, loss={self.loss!r}, radius={self.radius!r})"
 
 

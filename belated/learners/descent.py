@@ -17,8 +17,34 @@ from belated.theory.case import unit_of
 FIXED, CURVED, SLOWED, ADAPTIVE = 0, 1, 2, 3
 
 
-class Descent(Learner):
-    """Its action is a point, its feedback the gradient of the loss there. Steps are, the first that is given:
+class Points(Learner):
+    """Its action is a point of `size` numbers, `point` in its state; its feedback the gradient of the loss there."""
+
+    actions = 1
+    feedback = "gradient"
+    smallest = -math.inf
+    largest = math.inf
+    reads_answering = False
+    size: int
+
+    @property
+    def memo(self) -> int:  # type: ignore[override]
+        return self.size
+
+    @property
+    def point_size(self) -> int:  # type: ignore[override]
+        return self.size
+
+
+@kernel
+def show(state):
+    """The point is what is played."""
+    for i in range(len(state.point)):
+        state.memo[i] = state.point[i]
+
+
+class Descent(Points):
+    """Walks against gradients. Steps are, the first that is given:
 
     * `rate`: always of that length;
     * `curvature` > 0: 1 / (curvature m) at the m-th gradient, for losses that are so strongly convex;
@@ -28,12 +54,7 @@ class Descent(Learner):
     F is the width of the set (the largest distance of two points over sqrt 2), L = `lipschitz` the longest gradient.
     """
 
-    actions = 1
-    feedback = "gradient"
-    smallest = -math.inf
-    largest = math.inf
     counts_open = True
-    reads_answering = False
 
     radius: float
     lipschitz: float

@@ -11,6 +11,7 @@ import numpy as np
 
 from belated import require
 from belated.kernels.sets import into_ball
+from belated.learners.descent import Points, show
 from belated.protocols import Game, Learner
 from belated.theory import related
 from belated.theory.case import unit_of
@@ -19,7 +20,7 @@ DAMPINGS = ("proved", "theirs")
 
 
 @dataclass(frozen=True)
-class DualAveraging(Learner):
+class DualAveraging(Points):
     """Adds up all gradients z and plays the nearest point of the ball to -alpha z: for one smooth loss seen with noise.
 
     After m gradients 1 / alpha = `smoothness` (tau + 1)^2 + `noise` sqrt(2 (m + 1)) / radius. With damping "theirs" the
@@ -43,11 +44,6 @@ class DualAveraging(Learner):
     noise: float
     tau: int
     damping: str = "proved"
-    actions = 1
-    feedback = "gradient"
-    smallest = -math.inf
-    largest = math.inf
-    reads_answering = False
 
     def __post_init__(self) -> None:
         require.integer("size", self.size, low=1)
@@ -87,14 +83,6 @@ class DualAveraging(Learner):
         """Points of three numbers."""
         return cls(3, 1.0, 1.0, 0.5, 2)
 
-    @property
-    def memo(self) -> int:  # type: ignore[override]
-        return self.size
-
-    @property
-    def point_size(self) -> int:  # type: ignore[override]
-        return self.size
-
     def layout(self) -> np.dtype[Any]:
         return np.dtype([("updates", "i8"), ("total", "f8", (self.size,)), ("point", "f8", (self.size,))])
 
@@ -108,8 +96,7 @@ class DualAveraging(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        for i in range(len(state.point)):
-            state.memo[i] = state.point[i]
+        show(state)
         return 0, 1.0
 
     @staticmethod

@@ -11,7 +11,7 @@ import numpy as np
 from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.sets import SETS, SIMPLEX, into_set, width
-from belated.learners.descent import STEPS, Descent, step_length, tick
+from belated.learners.descent import STEPS, Descent, show, step_length, tick
 from belated.protocols import Game, Learner
 
 
@@ -59,14 +59,6 @@ class GradientDescent(Descent):
         return cls(3)
 
     @property
-    def memo(self) -> int:  # type: ignore[override]
-        return self.size
-
-    @property
-    def point_size(self) -> int:  # type: ignore[override]
-        return self.size
-
-    @property
     def width(self) -> float:
         return width(self.domain, self.size, self.radius)
 
@@ -88,8 +80,7 @@ class GradientDescent(Descent):
     @staticmethod
     def predict(params, state, context, draw):
         tick(state)
-        for i in range(len(state.point)):
-            state.memo[i] = state.point[i]
+        show(state)
         return 0, 1.0
 
     @staticmethod

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from belated.errors import BelatedError, InvalidArgument, InvalidState
+from belated.errors import InvalidArgument, InvalidState
 from belated.imports import hinted
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
@@ -38,8 +38,7 @@ def export(store: Store, name: str, file: str | Path) -> int:
         try:
             experiment = Experiment.from_row(row)
         except Exception as error:
-            said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
-            raise InvalidState(f"{name} cannot be opened: {said}") from None
+            raise InvalidState(f"{name} cannot be opened: {hinted(error)}") from None
         schema = _schema(experiment, pa)
         count, made = 0, Path(f"{file}.part")  # what was there before stays until this is whole
         try:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from belated.errors import BelatedError, InvalidArgument, Unsupported
+from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.imports import hinted
 from belated.ledger import access, changes, erase, upkeep
@@ -103,8 +103,7 @@ class Ledger:
         except StorageError:
             raise
         except Exception as error:
-            said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
-            self._broken[row.name] = f"{row.name} cannot be opened: {said}"
+            self._broken[row.name] = f"{row.name} cannot be opened: {hinted(error)}"
             self._named.pop(row.name, None)
             log.error(self._broken[row.name])
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from belated.errors import BelatedError, InvalidState
+from belated.errors import InvalidState
 from belated.imports import hinted
 from belated.ledger import schema
 from belated.ledger.database import open_store, shown
@@ -46,8 +46,7 @@ def _state_of(row: ExperimentRow) -> tuple[bool, str]:
     try:
         experiment = Experiment.from_row(row)
     except Exception as error:
-        said = hinted(error) if isinstance(error, BelatedError) else f"{type(error).__name__}: {error}"
-        return False, f"{row.name} cannot be opened: {said}"
+        return False, f"{row.name} cannot be opened: {hinted(error)}"
     if experiment.stored is None:
         return False, ""
     if not movable(experiment):

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from belated.errors import BelatedError
 from belated.imports import hinted
 from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
@@ -73,8 +72,7 @@ def _replay(row: ExperimentRow, session: Reader) -> Report:
     try:
         experiment = Experiment.from_row(row)
     except Exception as error:
-        said = hinted(error) if isinstance(error, BelatedError) else str(error)
-        return Report(row.name, "not replayed", 0, 0, f"it cannot be opened: {said}")
+        return Report(row.name, "not replayed", 0, 0, f"it cannot be opened: {hinted(error)}")
     if experiment.stored is not None:
         return Report(row.name, "not replayed", 0, 0, mismatch(experiment))
     replay = Replay(experiment, session.checkpoints(experiment.id))
