@@ -68,7 +68,7 @@ EXAMPLES = {
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
-    """A forecaster; what its learner does not say itself (actions, features, matrices) is that of the game.
+    """A forecaster; what its learner does not say itself (actions, features, matrices, policies) is that of the game.
 
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
@@ -82,6 +82,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
+        "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
+        "shares": getattr(game, "shares", None),
     }
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
