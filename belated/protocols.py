@@ -314,8 +314,8 @@ class Game(Spelled, ABC):
     #: True when the course of the game depends on what was played before. Only forecasters that say so can play it.
     reactive: bool = False
     #: What `regret` is against: one fixed action or point, one expert, one map from values of the side information to
-    #: actions, one of a few such maps (`policies`), the truth (it counts mistakes), or something that changes from round
-    #: to round (dynamic regret), which no theorem here speaks of. None: not said.
+    #: actions, one of a few such maps (`policies`), the truth (it counts mistakes), or something that changes from
+    #: round to round (dynamic regret), which no theorem here speaks of. None: not said.
     comparator: Literal["action", "expert", "map", "policy", "truth", "changing"] | None = None
     #: True when `outcome` may be asked for any rounds, whatever it was asked for before: what it pays depends on the
     #: round alone, and the memory holds no more than the account. Else it is asked for rounds 1, 2, 3, ... in turn.

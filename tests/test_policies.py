@@ -76,7 +76,7 @@ def random_policies(draws, n, c, k):
 
 CASES = {
     "all alike": (POLICIES, SHARES, 0.1),
-    "one against many": (((0, 0),) * 20 + ((1, 0), (0, 1)), (0.5, 0.5), 1.0),
+    "one against many": (((0, 0),) * 20 + ((1, 1), (1, 0)), (0.9, 0.1), 1.0),
     "many against one": (((0, 0, 0),) * 6 + ((1, 1, 1), (0, 2, 2)), (0.2, 0.5, 0.3), 0.1),
     "at random": (*random_policies(np.random.default_rng(5), 12, 4, 3), 0.2),
 }
@@ -200,9 +200,7 @@ def test_regret_is_against_the_best_policy_of_the_table():
             record=True,
             engine="python",
         )
-        lost = sum(
-            MEANS[x, best[x]] - MEANS[x, a] for x, a in zip(contexts, result.actions[0].tolist(), strict=True)
-        )
+        lost = sum(MEANS[x, best[x]] - MEANS[x, a] for x, a in zip(contexts, result.actions[0].tolist(), strict=True))
         assert result.regret[0, -1] == pytest.approx(lost, abs=1e-9)
         assert result.regret_range[0] < 0 < result.regret_range[1]
     assert len({json.dumps(catalog.to_data(each)) for each in (game, poor)}) == 2
@@ -385,7 +383,7 @@ def test_feedback_that_names_no_action_is_refused_in_play(learner, engine):
     play_table(learner, [[1.0, 0.0], [0.0, 1.0]] * 3, engine=engine)
     said = set()
     for given in NOT_ONE:
-        with pytest.raises(InvalidFeedback, match="in round 3 of replication 0 .* for the one right action") as error:
+        with pytest.raises(InvalidFeedback, match=r"in round 3 of replication 0 .* for the one right action") as error:
             play_table(learner, [[1.0, 0.0], [0.0, 1.0], given], engine=engine)
         said.add(str(error.value))
     assert len(said) == len(NOT_ONE)

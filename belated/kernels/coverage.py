@@ -5,11 +5,11 @@ played in x with W'(x, a) = (1 - K mu) W(x, a) + mu, W the weight under P of the
 earns is estimated with a variance of at most v_i = E_x[1 / W'(x, i(x))].
 
 The P that maximises E_x sum_a ln W'(x, a) has v_i <= K for all i. With a price kappa Delta_i >= 0 on each policy taken
-off, Delta = 0 for one of them at least, the best P has v_i <= K + kappa Delta_i / (1 - K mu), and
-kappa sum_i P_i Delta_i <= K. (The derivative in P_i is (1 - K mu) v_i - kappa Delta_i, at the best P at most its mean
-under P, which is K - mu E_x sum_a 1 / W' - kappa sum_j P_j Delta_j, and E_x sum_a 1 / W' >= K^2.) A step multiplies P_i by
-h_i / (lambda + kappa Delta_i), h_i = (1 - K mu) v_i + mu E_x sum_a 1 / W', with the lambda for which the sum is 1 (for
-kappa = 0 it is K): it never makes P worse (Cover, *An algorithm for maximizing expected log investment return*, 1984).
+off, Delta = 0 for one of them at least, the best P has v_i <= K + kappa Delta_i / (1 - K mu), and kappa sum_i P_i
+Delta_i <= K. (The derivative in P_i is (1 - K mu) v_i - kappa Delta_i, at the best P at most its mean under P, which is
+K - mu E_x sum_a 1 / W' - kappa sum_j P_j Delta_j, and E_x sum_a 1 / W' >= K^2.) A step multiplies P_i by h_i / (lambda
++ kappa Delta_i), h_i = (1 - K mu) v_i + mu E_x sum_a 1 / W', with the lambda for which the sum is 1 (for kappa = 0 it
+is K): it never makes P worse (Cover, *An algorithm for maximizing expected log investment return*, 1984).
 
 Kernels find in `params`: `choice`, the actions of the policies (policies x contexts), and `share`, the law of the
 contexts; in `state` the fields of `fields`. A policy with P_i = 0 is out, and stays out.

@@ -21,9 +21,9 @@ from belated.protocols import Floats, Game, Learner
 class AmongPolicies(Learner):
     """Learns which of some policies is best: each says an action for each context, of which there are finitely many.
 
-    `policies` are rows of actions, one a context; `shares` the probabilities of the contexts, which must be known (None:
-    all alike). The context of a decision is its number. With m rewards known, the mean of r 1{i says a} / W'(a) is what
-    policy i earns, W' the probability with which the action was played.
+    `policies` are rows of actions, one a context; `shares` the probabilities of the contexts, which must be known
+    (None: all alike). The context of a decision is its number. With m rewards known, the mean of r 1{i says a} / W'(a)
+    is what policy i earns, W' the probability with which the action was played.
     """
 
     weighs = True

@@ -12,7 +12,7 @@ from belated.kernels.coverage import settle, weigh
 from belated.kernels.elementary import log
 from belated.learners.policies import AmongPolicies, draw_action, hear, knows
 from belated.protocols import Floats, Game, Learner
-from belated.theory import bounds
+from belated.theory import related
 
 #: What a policy has at least of the law when others are dropped.
 AGAIN = 1e-3
@@ -22,14 +22,14 @@ AGAIN = 1e-3
 class PolicyElimination(AmongPolicies):
     """Chooses among N given policies, and drops those that are shown to be worse.
 
-    With m rewards known, L_m = ln(4 N m^2 / delta) and b_m = 2 width sqrt(2 K L_m / m), a policy is dropped for good where
-    2 b_m < 1 and its mean is below the largest less 2 b_m. A law P over the others is found under which
-    E_x[1 / W'(x, i(x))] <= 2 K for each policy i that is left, W' = (1 - K mu) W + mu with W the weight of the policies
-    that say the action, mu = min(1 / (2 K), sqrt(L_{m+1} / (2 K (m + 1)))); it plays W'.
+    With m rewards known, L_m = ln(4 N m^2 / delta) and b_m = 2 width sqrt(2 K L_m / m), a policy is dropped for good
+    where 2 b_m < 1 and its mean is below the largest less 2 b_m. A law P over the others is found under which E_x[1 /
+    W'(x, i(x))] <= 2 K for each policy i that is left, W' = (1 - K mu) W + mu with W the weight of the policies that
+    say the action, mu = min(1 / (2 K), sqrt(L_{m+1} / (2 K (m + 1)))); it plays W'.
 
     Told late by delays that look at neither contexts, actions nor rewards, its regret against the best policy is at
-    most G* + 17 sqrt(2 n K ln(4 N n^2 / delta)) with probability 1 - delta, so that delay only adds; in the mean it is at
-    most delta n more, which is the bound that is stated. For width = 1: with less, policies are dropped sooner, and
+    most G* + 17 sqrt(2 n K ln(4 N n^2 / delta)) with probability 1 - delta, so that delay only adds; in the mean it is
+    at most delta n more, which is the bound that is stated. For width = 1: with less, policies are dropped sooner, and
     nothing is promised.
 
     Dudik, Hsu, Kale, Karampatziakis, Langford, Reyzin, Zhang, *Efficient optimal learning for contextual bandits*, UAI
@@ -90,7 +90,7 @@ class PolicyElimination(AmongPolicies):
         """The bound on the mean: that with probability 1 - delta, and n where it fails."""
         if self.width != 1.0:
             return None
-        return bounds.policy_elimination(n, self.actions, len(self.policies), self.delta, peak) + self.delta * n
+        return related.policy_elimination(n, self.actions, len(self.policies), self.delta, peak) + self.delta * n
 
 
 @kernel

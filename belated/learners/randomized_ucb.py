@@ -22,10 +22,10 @@ class RandomizedUCB(AmongPolicies):
 
     With m rewards known, C_m = 2 ln(N max(m, 1) / delta), Delta_i what the mean of policy i is below the largest, and
     kappa = scale sqrt(m K / (720 C_m)), it climbs to the law P that maximises E_x sum_a ln W'(x, a) - kappa sum_i P_i
-    Delta_i, a step each time and more until E_x[1 / W'(x, i(x))] <= 1.001 K + 2 kappa Delta_i for each i and
-    sum_i P_i Delta_i <= K / kappa. W' = (1 - K mu) W + mu, W the weight of the policies that say the action,
-    mu = min(1 / (2 K), sqrt(C_{m+1} / (2 K (m + 1)))); it plays W'. For scale = 1 that is a solution of the programme in
-    the paper, which asks for E_x[1 / W'] <= max(4 K, m Delta_i^2 / (180 C_m)). No bound on its regret is proved here.
+    Delta_i, a step each time and more until E_x[1 / W'(x, i(x))] <= 1.001 K + 2 kappa Delta_i for each i and sum_i P_i
+    Delta_i <= K / kappa. W' = (1 - K mu) W + mu, W the weight of the policies that say the action, mu = min(1 / (2 K),
+    sqrt(C_{m+1} / (2 K (m + 1)))); it plays W'. For scale = 1 that is a solution of the programme in the paper, which
+    asks for E_x[1 / W'] <= max(4 K, m Delta_i^2 / (180 C_m)). No bound on its regret is proved here.
 
     Dudik, Hsu, Kale, Karampatziakis, Langford, Reyzin, Zhang, *Efficient optimal learning for contextual bandits*, UAI
     2011.
