@@ -102,7 +102,7 @@ def linucb(rounds: int, features: int = FEATURES) -> Result:
 
 
 def policies(rounds: int) -> Result:
-    """PolicyElimination among twenty policies, ten contexts and four actions, told directly under the constant delay."""
+    """PolicyElimination, twenty policies, ten contexts and four actions, told directly under the constant delay."""
     import numpy as np
 
     import belated as bl
