@@ -44,6 +44,7 @@ class DualAveraging(Points):
     noise: float
     tau: int
     damping: str = "proved"
+    domain = "ball"
 
     def __post_init__(self) -> None:
         require.integer("size", self.size, low=1)
