@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class AdaptiveRevision(Points):
     initial: float = 1.0
     domain = "box"
     #: In the game that it faces: the longest gradient, and what regret is measured in.
-    met: tuple[float, float] | None = None
+    met: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         require.integer("size", self.size, low=1)
