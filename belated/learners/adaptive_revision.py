@@ -36,9 +36,9 @@ class AdaptiveRevision(Points):
     rate. z starts at `initial`, eta at a / sqrt(initial); a is `rate`, or else sqrt 2 radius. Without delay b is 0, and
     this is AdaGrad with a diagonal matrix, whose bound it has (`bounds.adagrad`; as under BOLD).
 
-    Under delay no bound is stated: the authors' is for points that happen to stay near the best one although nothing
-    keeps them there, and for gradients that come in the order of their predictions; with the box, what is made again
-    need not be what was done. Use `GradientDescent` where a promise is wanted.
+    Under delay no bound is stated, because none was proved here: g b may be below 0, so that z need not grow with what
+    is outstanding, and where the box has cut x, what is made again is not what was done. Use `GradientDescent` where a
+    promise is wanted.
 
     McMahan, Streeter, *Delay-tolerant algorithms for asynchronous distributed online learning*, 2014.
 
