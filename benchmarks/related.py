@@ -3,16 +3,16 @@
     python benchmarks/related.py            # about a minute
     python benchmarks/related.py --passes 9
 
-Pass after pass everything is timed in turn, on one thread, and the best of each counts. Ours is the whole call of
-`belated.play` under Direct and a constant delay of 100; compilation, and the best weights in hindsight that a game of
-rows compares with, come before the clock starts.
+Pass after pass everything is timed in turn, on one thread, and the best of each counts; in time of the processor, so that
+a busy machine does not decide. Ours is the whole call of `belated.play` under Direct and a constant delay of 100;
+compilation, and the best weights in hindsight that a game of rows compares with, come before the clock starts.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -127,10 +127,10 @@ def best(works: dict[str, Play], passes: int) -> dict[str, float]:
     found = dict.fromkeys(works, 0.0)
     for number in range(passes + 1):
         for name, work in works.items():
-            began = perf_counter()
+            began = process_time()
             made = work()
             if number:  # the first compiles
-                found[name] = max(found[name], made / (perf_counter() - began))
+                found[name] = max(found[name], made / (process_time() - began))
     return found
 
 
