@@ -3,8 +3,8 @@
     python benchmarks/related.py            # about a minute
     python benchmarks/related.py --passes 9
 
-Pass after pass everything is timed in turn, on one thread, and the best of each counts; in time of the processor, so that
-a busy machine does not decide. Ours is the whole call of `belated.play` under Direct and a constant delay of 100;
+Pass after pass everything is timed in turn, on one thread, and the best of each counts; in time of the processor, so
+that a busy machine does not decide. Ours is the whole call of `belated.play` under Direct and a constant delay of 100;
 compilation, and the best weights in hindsight that a game of rows compares with, come before the clock starts.
 """
 
