@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
@@ -267,6 +268,11 @@ def _short(matrix: Any) -> str:
 
 def checkpoints_of(rounds: int) -> Integers:
     """About sixty rounds, evenly on a log scale; the last is the horizon."""
+    return _spread(rounds).copy()
+
+
+@lru_cache(64)
+def _spread(rounds: int) -> Integers:
     spread = np.geomspace(1, rounds, min(rounds, CHECKPOINTS)).round().astype(np.int64)
     spread[-1] = rounds
     return np.unique(spread)

@@ -275,8 +275,9 @@ class Forecaster(Spelled, ABC):
 
     def __repr__(self) -> str:
         shown_as = [_name_of(self.learner) if self._spec is None else repr(self._spec)]
+        kept = self.parameters()
         for each in dataclasses.fields(self):
-            if each.name in self.parameters() and getattr(self, each.name) != each.default:
+            if each.name in kept and getattr(self, each.name) != each.default:
                 shown_as.append(f"{each.name}={getattr(self, each.name)!r}")
         return f"{type(self).__name__}({', '.join(shown_as)})"
 
