@@ -301,7 +301,7 @@ class Game(Spelled, ABC):
     #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
     #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
-    #: and `means`; where actions are points, the most that one round can cost, or infinite.
+    #: and `means`; where actions are points, the most that one round can cost. Infinite where there is no largest.
     scale: float = 1.0
     #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
     #: finite number may come.

@@ -12,6 +12,8 @@ from belated import require
 from belated.errors import InvalidArgument
 from belated.protocols import Floats
 
+#: The smoothest of Matern's that is not infinite: Bessel's functions overflow beyond, where points are near.
+SMOOTHEST = 50.0
 Matrix = tuple[tuple[float, ...], ...]
 #: What rounding may do to a covariance, as a share of its largest variance.
 ROUNDING = 1e-9
@@ -34,7 +36,8 @@ def matern(points: ArrayLike, scale: ArrayLike = 1.0, variance: float = 1.0, smo
     """Matern's: functions that have as many derivatives as the largest whole number below `smoothness` says.
 
     With r = |x_i - x_j| / scale: exp(-r) for 1/2, (1 + s) exp(-s), s = sqrt(3) r, for 3/2, (1 + s + s^2 / 3) exp(-s),
-    s = sqrt(5) r, for 5/2; the larger it is, the nearer to `squared_exponential`, which is that of infinity.
+    s = sqrt(5) r, for 5/2; others up to 50 by Bessel's functions. The larger it is, the nearer it comes to
+    `squared_exponential`, which is that of infinity.
 
     Rasmussen, Williams, *Gaussian processes for machine learning*, 2006 (section 4.2).
 
@@ -46,15 +49,14 @@ def matern(points: ArrayLike, scale: ArrayLike = 1.0, variance: float = 1.0, smo
         return squared_exponential(points, scale, variance)
     s = math.sqrt(2.0 * nu) * distances(points, scale)
     if nu in (0.5, 1.5, 2.5):
-        factor = {0.5: 1.0, 1.5: 1.0 + s, 2.5: 1.0 + s + s * s / 3.0}[nu]
+        factor = 1.0 + (s if nu > 0.5 else 0.0) + (s * s / 3.0 if nu > 1.5 else 0.0)
         return np.asarray(_scaled(variance) * factor * np.exp(-s), np.float64)
     from scipy.special import gammaln, kv
 
-    s = np.maximum(s, 1e-8)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        known = np.exp((1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(s) + np.log(kv(nu, s)))
-    known[s <= 1e-8] = 1.0
-    return _scaled(variance) * np.minimum(np.nan_to_num(known, nan=0.0), 1.0)
+    require.real("smoothness", nu, high=SMOOTHEST)
+    with np.errstate(divide="ignore"):  # kv is infinite where points are equal, and 0 where they are far apart
+        known = (1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(np.maximum(s, 1e-100)) + np.log(kv(nu, s))
+    return np.asarray(_scaled(variance) * np.exp(np.minimum(known, 0.0)), np.float64)
 
 
 def distances(points: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
@@ -85,7 +87,7 @@ def checked(covariance: Any, name: str = "covariance") -> Matrix:
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"{name} must be rows of numbers, all of one length: {error}") from None
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
-        raise InvalidArgument(f"{name} must be a square matrix, one row and one column a point, got shape {given.shape}")
+        raise InvalidArgument(f"{name} must be a square matrix, a row and a column a point, got shape {given.shape}")
     if not (np.abs(given) <= 1e100).all():
         i, j = np.argwhere(~(np.abs(given) <= 1e100))[0]
         raise InvalidArgument(f"{name}[{i}][{j}] must be finite (1e100 at most), got {float(given[i, j])!r}")
@@ -93,9 +95,8 @@ def checked(covariance: Any, name: str = "covariance") -> Matrix:
     uneven = np.argwhere(np.abs(given - given.T) > ROUNDING * largest)
     if len(uneven):
         i, j = uneven[0]
-        raise InvalidArgument(
-            f"{name} must be symmetric, got {float(given[i, j])!r} at [{i}][{j}] and {float(given[j, i])!r} at [{j}][{i}]"
-        )
+        one, two = float(given[i, j]), float(given[j, i])
+        raise InvalidArgument(f"{name} must be symmetric, got {one!r} at [{i}][{j}] and {two!r} at [{j}][{i}]")
     given = (given + given.T) / 2.0 + 0.0
     least = float(np.linalg.eigvalsh(given)[0])
     if least < -ROUNDING * largest:

@@ -30,7 +30,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, repr=False)
 class GPUCB(Learner):
-    """Actions are points of a Gaussian process; plays the largest mu + e^C sqrt(alpha_t) sigma. Told late, or in batches.
+    """Actions are points of a Gaussian process; plays the largest mu + e^C sqrt(alpha_t) sigma, told late or in batches.
 
     `covariance` S is that of the rewards' expectations f before anything is known (`bl.kernels.squared_exponential`,
     `bl.kernels.matern`), with mean 0; `noise` v is the variance of a reward around f. mu is the posterior mean given
@@ -57,7 +57,9 @@ class GPUCB(Learner):
     [0, 2, 1]
     """
 
-    guarantee = "in its own process, delay tau: E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s) + delta / 2"
+    guarantee = (
+        "in its own process, delay tau: E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s) + delta / 2"
+    )
     reads_answering = False
     smallest = -math.inf
     largest = math.inf
@@ -74,7 +76,9 @@ class GPUCB(Learner):
         object.__setattr__(self, "covariance", covariances.checked(self.covariance))
         object.__setattr__(self, "noise", require.real("noise", self.noise, above=0, high=1e100))
         if self.noise < QUIET * self.variance:
-            raise InvalidArgument(f"noise must be at least {QUIET * self.variance:g}, got {self.noise!r}: it is a variance")
+            raise InvalidArgument(
+                f"noise must be at least {QUIET * self.variance:g}, got {self.noise!r}: it is a variance"
+            )
         require.real("delta", self.delta, above=0, below=1)
         require.real("inflation", self.inflation, low=0, high=100)
         require.one_of("rule", self.rule, RULES)
