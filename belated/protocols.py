@@ -154,7 +154,7 @@ class Learner(Spelled, ABC):
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
     #: from values of the side information to actions, or the truth (regret counts mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"
-    #: What a round costs at most on average, whoever plays, in the unit of its bounds: one that is n times that is vacuous.
+    #: What a round costs at most on average, whoever plays, in the unit of its bounds: n times that is vacuous.
     worst: float = 1.0
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
     #: `translate` makes the one of the other.

@@ -238,7 +238,7 @@ def test_a_batch_ends_before_its_information_is_above_the_budget():
         out = learner.pending(state_of(f))
         assert len(batch) == 1 or out <= 0.6
         if len(batch) < 5:
-            more, take_back = f.trial()
+            _, take_back = f.trial()
             assert learner.pending(state_of(f)) > 0.6
             take_back()
             assert f.outstanding == len(batch)
@@ -394,7 +394,7 @@ def test_what_is_no_process_is_refused_by_name(kind, covariance, noise, names):
     ("make", "names"),
     [
         (lambda: bl.GPUCB(PAIR, 0.0), "noise must be > 0"),
-        (lambda: bl.GPUCB(PAIR, 1e-20), "noise must be at least 1e-12"),
+        (lambda: bl.GPUCB(PAIR, 1e-20), "must be at least 1e-12 here, got 1e-20"),
         (lambda: bl.GPUCB(PAIR, 0.1, delta=0.0), "delta"),
         (lambda: bl.GPUCB(PAIR, 0.1, inflation=-1.0), "inflation"),
         (lambda: bl.GPUCB(PAIR, 0.1, rule="bold"), "rule must be one of bucb, plain, stale"),

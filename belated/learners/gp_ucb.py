@@ -30,7 +30,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, repr=False)
 class GPUCB(Learner):
-    """Actions are points of a Gaussian process; plays the largest mu + e^C sqrt(alpha_t) sigma, told late or in batches.
+    """Actions are points of a Gaussian process; plays the largest mu + e^C sqrt(alpha_t) sigma; told late, in batches.
 
     `covariance` S is that of the rewards' expectations f before anything is known (`bl.kernels.squared_exponential`,
     `bl.kernels.matern`), with mean 0; `noise` v is the variance of a reward around f. mu is the posterior mean given
@@ -57,9 +57,7 @@ class GPUCB(Learner):
     [0, 2, 1]
     """
 
-    guarantee = (
-        "in its own process, delay tau: E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s) + delta / 2"
-    )
+    guarantee = "explicit (bounds.gp_ucb_mean) in a Gaussian process as it was told of, also at a constant delay"
     reads_answering = False
     smallest = -math.inf
     largest = math.inf
@@ -76,9 +74,8 @@ class GPUCB(Learner):
         object.__setattr__(self, "covariance", covariances.checked(self.covariance))
         object.__setattr__(self, "noise", require.real("noise", self.noise, above=0, high=1e100))
         if self.noise < QUIET * self.variance:
-            raise InvalidArgument(
-                f"noise must be at least {QUIET * self.variance:g}, got {self.noise!r}: it is a variance"
-            )
+            least = QUIET * self.variance
+            raise InvalidArgument(f"noise is a variance, and must be at least {least:g} here, got {self.noise!r}")
         require.real("delta", self.delta, above=0, below=1)
         require.real("inflation", self.inflation, low=0, high=100)
         require.one_of("rule", self.rule, RULES)
@@ -95,7 +92,7 @@ class GPUCB(Learner):
     @property
     def variance(self) -> float:
         """The largest of the process."""
-        return max(self.covariance[i][i] for i in range(self.actions))
+        return float(max(self.covariance[i][i] for i in range(self.actions)))
 
     def layout(self) -> np.dtype[Any]:
         k = self.actions

@@ -36,7 +36,7 @@ def gp_information(covariance: ArrayLike, noise: float, n: int) -> float:
     g(w) + n (max_a sigma_w^2(a) - sum_a w_a sigma_w^2(a)) / (2 v) whatever w is. It starts even and is moved towards
     points with a large variance.
 
-    >>> round(gp_information([[1.0, 0.0], [0.0, 1.0]], 1.0, 2), 6), round(np.log(2.0), 6)
+    >>> round(gp_information([[1.0, 0.0], [0.0, 1.0]], 1.0, 2), 6), round(math.log(2.0), 6)
     (0.693147, 0.693147)
     """
     rows = np.asarray(covariance, np.float64)
@@ -77,7 +77,7 @@ def _left(covariance: Floats, noise: float, n: int, share: Floats) -> Floats:
     """The posterior variances."""
     inner, scaled = _inner(covariance, noise, n, share)
     told = np.einsum("ij,ij->j", scaled, np.linalg.solve(inner, scaled))
-    return np.maximum(np.diagonal(covariance) - told, 0.0)
+    return np.asarray(np.maximum(np.diagonal(covariance) - told, 0.0), np.float64)
 
 
 def gp_width(n: float, actions: int, delta: float) -> float:
@@ -104,8 +104,8 @@ def gp_ucb(
 
     `information` is I_n, the sum of iota_t, and `late` the number of rounds with C_t above C = `inflation`, both of the
     run (`GPUCB.information`), `span` max f - min f. C_1 = 8 s^2 / ln(1 + s^2 / v), with s^2 the largest variance, is
-    8 / ln(1 + 1 / v) where that is 1. Any delays that look at neither f nor the noise; rules "bucb" and, with any C > 0,
-    "stale".
+    8 / ln(1 + 1 / v) where that is 1. Any delays that look at neither f nor the noise; rules "bucb" and, with any
+    C > 0, "stale".
 
     Where C_t <= C: sigma of what has come is at most e^C sigma of all that was chosen, since what is out says no more
     of f(x) than of f; so f(x) is within the widths for all t and x but with probability delta, and a round costs at
@@ -126,7 +126,7 @@ def gp_ucb(
 def gp_ucb_mean(n: int, covariance: ArrayLike, noise: float, delta: float, inflation: float, delay: float) -> float:
     """The same on average over f and the noise, for the constant delay tau and before the run.
 
-    E R_n <= E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s^2 / ln(1 + s^2 / v)) + delta s / sqrt(2 pi),
+    E R_n <= E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s^2 / ln(1 + s^2 / v)) + delta s / sqrt(2 pi)
     and at most n E span; gamma_n as in `gp_information`, E span as in `span`.
 
     Given what has come, f is normal. Where C_t <= C, E f(x*) - f(x_t) is at most the sum over x of
