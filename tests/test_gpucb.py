@@ -21,6 +21,8 @@ from belated.kernels.random import key_of
 from belated.ledger.experiment import make
 from belated.studies import Study
 
+#: For forecasters over many sizes: each would be compiled by itself.
+plainly = pytest.mark.skipif(COMPILED, reason="run without compilation, by the second half of make test")
 POINTS = np.linspace(0.0, 1.0, 12)
 SMOOTH = bl.kernels.squared_exponential(POINTS, scale=0.2)
 PAIR = ((1.0, 0.5), (0.5, 1.0))
@@ -62,6 +64,7 @@ def slow(covariance, noise, told, out):
 # --- the posterior ---
 
 
+@plainly
 def test_the_posterior_is_that_of_scikit_learn():
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF
@@ -82,6 +85,7 @@ def test_the_posterior_is_that_of_scikit_learn():
     assert np.array_equal(state["chosen"], state["chosen"].T)
 
 
+@plainly
 @pytest.mark.parametrize("seed", range(3))
 def test_the_state_is_that_of_the_slow_form(seed):
     f, told, out = lived(seed=seed, cancel=0.4)
@@ -141,6 +145,7 @@ def slow_play(rule, delay, rewards, inflation=0.4, delta=0.2, noise=0.05):
     return actions
 
 
+@plainly
 @pytest.mark.parametrize("rule", ["bucb", "plain", "stale"])
 def test_it_plays_what_the_slow_form_plays(rule):
     n, game = 60, games.GaussianProcess(SMOOTH, 0.05)
@@ -156,6 +161,7 @@ def test_it_plays_what_the_slow_form_plays(rule):
     assert r.regret[0, -1] == pytest.approx(np.sum(function.max() - function[r.actions[0]]))
 
 
+@plainly
 def test_it_is_finite_from_the_start_and_ties_go_to_the_least_predicted():
     f = bl.Direct(bl.GPUCB(np.eye(4), 1.0))
     assert [f.predict().action for _ in range(6)] == [0, 1, 2, 3, 0, 1]
@@ -168,6 +174,7 @@ def test_among_some_points():
     assert {instance.predict_among(None, (3, 7))[0] for _ in range(4)} == {3, 7}
 
 
+@plainly
 def test_huge_rewards_do_no_harm():
     f = bl.Direct(bl.GPUCB(PAIR, 0.1))
     for reward in (1e308, -1e308, 1e308):
@@ -186,6 +193,7 @@ def test_functions_have_the_covariance_of_the_game():
     assert np.abs(np.cov(drawn.T) - covariance).max() < 0.2
 
 
+@plainly
 def test_rewards_are_the_function_and_noise():
     game = games.GaussianProcess(PAIR, 0.25)
     r = bl.play(bl.Direct(bl.RoundRobin(2)), game, delays.Constant(0), 20, replications=3, record=True, engine="python")
@@ -230,6 +238,7 @@ def test_covariances_are_those_of_scikit_learn(smoothness):
 # --- batches ---
 
 
+@plainly
 def test_a_batch_ends_before_its_information_is_above_the_budget():
     f, learner = bl.Direct(bl.GPUCB(SMOOTH, 0.5)), bl.GPUCB(SMOOTH, 0.5)
     sizes = []
@@ -248,6 +257,7 @@ def test_a_batch_ends_before_its_information_is_above_the_budget():
     assert [d.ticket for d in batch][-1] == sum(sizes)
 
 
+@plainly
 def test_the_next_batch_waits_for_the_last():
     f = bl.Direct(bl.GPUCB(SMOOTH, 0.5))
     asked = bl.batches(f, budget=math.inf, most=3)
@@ -296,12 +306,13 @@ def test_no_points_tell_more_than_is_said():
     assert bounds.gp_information(np.zeros((2, 2)), 1.0, 9) == 0.0
 
 
+@plainly
 @pytest.mark.parametrize("rule", ["bucb", "stale"])
 @pytest.mark.parametrize("delay", [0, 2])
 def test_the_bounds_hold_in_its_own_process(rule, delay):
     covariance = bl.kernels.squared_exponential(np.linspace(0, 1, 5), scale=0.5)
     n, game, learner = (
-        (400 if COMPILED else 150),
+        150,
         games.GaussianProcess(covariance, 1.0),
         bl.GPUCB(covariance, 1.0, rule=rule),
     )
@@ -319,6 +330,7 @@ def test_the_bounds_hold_in_its_own_process(rule, delay):
         assert r.regret[i, -1] <= one
 
 
+@plainly
 def test_what_is_out_hides_no_more_than_its_information():
     f, _, out = lived(noise=0.3)
     state = state_of(f)
@@ -326,6 +338,7 @@ def test_what_is_out_hides_no_more_than_its_information():
     assert out and 1.0 < ratio.max() <= math.exp(f.learner.pending(state))
 
 
+@plainly
 def test_what_a_record_says_is_what_the_learner_counts():
     f, rng, delay = bl.Direct(bl.GPUCB(SMOOTH, 0.05)), np.random.default_rng(1), []
     out, seen = {}, []
@@ -342,6 +355,7 @@ def test_what_a_record_says_is_what_the_learner_counts():
     assert np.abs(pending - seen).max() < 1e-9 and pending[0] == 0.0 and (added > 0).all()
 
 
+@plainly
 def test_where_there_is_no_bound_the_reason_is_given():
     game = games.GaussianProcess(PAIR, 0.1)
     for learner, played, law, why in [
@@ -414,6 +428,7 @@ def test_what_makes_no_sense_is_refused_by_name(make, names):
         make()
 
 
+@plainly
 def test_wrong_feedback_changes_nothing():
     f = bl.Direct(bl.GPUCB(PAIR, 0.1))
     decision = f.predict()
@@ -445,6 +460,7 @@ def test_it_is_written_and_read():
     assert first == bl.GPUCB(PAIR, 0.1) and second == bl.GPUCB(np.eye(2), 0.1, rule="plain")
 
 
+@plainly
 def test_it_is_played_from_the_command_line():
     game = "gaussianprocess([[1, 0.5], [0.5, 1]], 0.1)"
     asked = ["play", "direct(gpucb(noise=0.1))", "--game", game, "--delay", "constant(1)", "--rounds", "60", "--json"]
