@@ -76,15 +76,16 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     """
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
-    known = {
+    known: dict[str, Any] = {
         "actions": actions,
         "loss": monitored.loss,
         "symbols": monitored.symbols,
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
-        "covariance": getattr(game, "covariance", ANY_COVARIANCE),
     }
+    if game is ANY_GAME or hasattr(game, "covariance"):
+        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

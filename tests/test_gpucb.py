@@ -468,6 +468,8 @@ def test_it_is_played_from_the_command_line():
     assert ran.exit_code == 0, ran.output
     data = json.loads(ran.output)
     assert data["peak"] == 1.0 and data["bound"] > data["regret"]
+    refused = CliRunner().invoke(app, ["play", "direct(gpucb(noise=0.1))", "--game", "bernoulli([0.2, 0.8])"])
+    assert refused.exit_code != 0 and "gpucb needs covariance" in refused.output
 
 
 def test_it_is_served():
