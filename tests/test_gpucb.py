@@ -319,7 +319,9 @@ def test_the_bounds_hold_in_its_own_process(rule, delay):
     r = bl.play(bl.Direct(learner), game, delays.Constant(delay), n, replications=20, record=True)
     assert r.mean_regret < r.bound < n * 2 * math.sqrt(2 * math.log(5)) and r.verdict.startswith("likely holds")
     assert r.bound == pytest.approx(
-        bounds.gp_ucb_mean(n, covariance, 1.0, 0.1, learner.inflation if delay or rule == "bucb" else 0.0, delay)
+        bounds.gp_ucb_mean(
+            n, covariance, 1.0, 0.1, learner.inflation if delay or rule == "bucb" else 0.0, delay, rule == "stale"
+        )
     )
     for i in range(4):
         pending, added = learner.information(r.actions[i], r.delays[i])
