@@ -29,6 +29,7 @@ from belated.protocols import NEVER, Delays, Game, Learner
 ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
+ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     """
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
-    known = {
+    known: dict[str, Any] = {
         "actions": actions,
         "loss": monitored.loss,
         "symbols": monitored.symbols,
@@ -83,6 +84,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
     }
+    if game is ANY_GAME or hasattr(game, "covariance"):
+        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

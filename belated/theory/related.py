@@ -1,10 +1,13 @@
-"""Bounds for the other systems of the paper's table 1: bits, points, and labels."""
+"""Bounds for the other systems of the paper's table 1: bits, points, labels and, in `gaussian`, experiments."""
 
 from __future__ import annotations
 
 import math
 
 from belated import require
+from belated.theory.gaussian import gp_information as gp_information
+from belated.theory.gaussian import gp_ucb as gp_ucb
+from belated.theory.gaussian import gp_ucb_mean as gp_ucb_mean
 
 
 def coin(m: int) -> float:
