@@ -54,7 +54,7 @@ class MDPExp3(Learner):
     >>> grid = bl.games.grid_world(2, 3, slip=0.2)
     >>> f = bl.Direct(bl.MDPExp3(grid, lag=3, rate=0.01, mixing=0.1, window=100), seed=1)
     >>> f.predict(0)  # in the first cell
-    Decision(ticket=1, action=3, probability=0.25)
+    Decision(ticket=1, action=1, probability=0.25)
     """
 
     weighs = True

@@ -59,10 +59,10 @@ def least_lag(transitions: Floats) -> int | None:
     >>> least_lag(transitions_of([[[0, 1, 0]], [[0, 0, 1]], [[0.5, 0.5, 0]]])), least_lag(transitions_of([[[1.0]]]))
     (5, 1)
     """
-    first = transitions > 0.0
+    first: Any = transitions > 0.0
     step = first.any(axis=1)
     most = (len(step) - 1) ** 2 + 2  # (X - 1)^2 + 1 steps do after the first, if any number does (Wielandt 1950)
-    after = [np.eye(len(step), dtype=bool)]
+    after: list[Any] = [np.eye(len(step), dtype=bool)]
     for _ in range(most - 1):
         after.append(after[-1] @ step)
     lag = 1 + bisect_left(range(most), True, key=lambda steps: bool((first @ after[steps]).all()))
