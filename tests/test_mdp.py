@@ -348,7 +348,7 @@ def test_it_is_not_replayed():
 def test_no_table_and_no_bound():
     with pytest.raises(InvalidArgument, match="answers to what was played"):
         games.deal(corners(10), 10)
-    result = bl.play(bl.Direct(bl.PerContext(bl.UCB1(4), 6)), corners(30), delays.Constant(2), 30, engine="python")
+    result = bl.play(bl.Direct(bl.Uniform(4)), corners(30), delays.Constant(2), 30, engine="python")
     assert result.bound is None and "depends on what was played" in result.bound_reason
     assert learner().bound(100) is None
     assert "no constant is proved" in learner().facing(corners(30))
