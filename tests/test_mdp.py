@@ -90,6 +90,23 @@ def test_the_best_policy_begins_in_state_0():
     assert games.MDP(apart, [paid], [0] * 9).best == pytest.approx(0.55, abs=1e-9)
 
 
+def test_the_best_policy_where_states_are_left_for_good():
+    draws = np.random.default_rng(1)
+    for _ in range(40):
+        transitions, rewards = np.zeros((4, 2, 4)), draws.random((4, 2))
+        for x, a in itertools.product(range(4), range(2)):
+            reached = draws.choice(4, draws.integers(1, 3), replace=False)
+            transitions[x, a, reached] = draws.dirichlet(np.ones(len(reached)))
+        best = max(long_run(transitions, rewards, policy) for policy in itertools.product(range(2), repeat=4))
+        assert (best_frequencies(transitions, rewards) * rewards).sum() == pytest.approx(best, abs=1e-8)
+
+
+def test_chances_may_be_rounded():
+    thirds = np.full((3, 2, 3), 0.3333333333)
+    assert games.MDP(thirds, [[[1.0, 0.0]] * 3], [0]).best == pytest.approx(1.0, abs=1e-9)
+    assert bl.MDPExp3(thirds, lag=1, rate=0.1, mixing=0.1, window=1).values == 3
+
+
 def test_the_measured_game():
     game = corners(20_000)
     assert game.best == pytest.approx(0.532063, abs=1e-6)
@@ -123,7 +140,7 @@ def test_what_is_no_process_is_refused(changed, said):
         games.MDP(**{"transitions": GRID, "rewards": np.zeros((1, 6, 4)), "which": [0]} | changed)
 
 
-@pytest.mark.parametrize("given", [(0, 3, 0.1), (2, 2.5, 0.1), (2, 3, 1.1), (2, 3, -0.1)])
+@pytest.mark.parametrize("given", [(0, 3, 0.1), (2, 2.5, 0.1), (2, 3, 1.1), (2, 3, -0.1), (40, 40, 0.1)])
 def test_what_is_no_grid_is_refused(given):
     with pytest.raises(InvalidArgument, match="must be"):
         games.grid_world(*given)

@@ -29,6 +29,7 @@ from belated.checks.contract import (
 )
 from belated.checks.promises import (
     bound_under_delay_is_a_bound,
+    forgets_when_it_says,
     leaves_the_counts_alone,
     plays_points,
     writes_its_memo_anew,
@@ -190,8 +191,8 @@ def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] |
 
 def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int = 4) -> None:
     """BOLD at constant delay d is d + 1 runs of the learner, taking turns."""
-    if learner.steers:
-        return  # refused
+    if learner.steers:  # refused
+        return
     game = arena(learner, ROUNDS)
     turns = delay + 1
     expected: list[Any] = [None] * ROUNDS
@@ -389,6 +390,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     bound_is_a_bound,
     writes_its_memo_anew,
     leaves_the_counts_alone,
+    forgets_when_it_says,
     plays_points,
     bound_under_delay_is_a_bound,
 )

@@ -16,6 +16,9 @@ from belated.kernels.random import event_draw, uniform
 from belated.protocols import Floats, Game
 from belated.theory.markov import array_of, best_frequencies, inside, transitions_of
 
+#: Of a grid: its transitions take 32 million bytes.
+MOST_CELLS = 1000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MDP(Game):
@@ -161,6 +164,7 @@ def grid_world(rows: int, cols: int, slip: float) -> Floats:
     require.integer("rows", rows, low=1)
     require.integer("cols", cols, low=1)
     require.real("slip", slip, low=0, high=1)
+    require.integer("rows x cols", rows * cols, high=MOST_CELLS)
     goes = np.zeros((rows * cols, 4, rows * cols))
     for cell in range(rows * cols):
         row, col = divmod(cell, cols)

@@ -84,11 +84,16 @@ def best_frequencies(transitions: Floats, rewards: Floats) -> Floats:
 
     states, actions, _ = transitions.shape
     here = np.repeat(np.eye(states), actions, axis=1)
-    flow = here - transitions.reshape(states * actions, states).T
+    leads = (transitions / transitions.sum(axis=2, keepdims=True)).reshape(states * actions, states)
+    flow = here - leads.T
     balance = np.block([[flow, np.zeros_like(flow)], [here, flow]])
     start = np.zeros(2 * states)
     start[states] = 1.0
-    found = linprog(np.concatenate([-rewards.ravel(), np.zeros(flow.shape[1])]), A_eq=balance, b_eq=start)
+    worth = np.concatenate([-rewards.ravel(), np.zeros(flow.shape[1])])
+    exact = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = linprog(worth, A_eq=balance, b_eq=start, options=exact)
+    if not found.success:
+        raise InvalidArgument(f"the best stationary policy cannot be found: {found.message}")
     frequencies = np.maximum(found.x[: flow.shape[1]], 0.0)
     best: Floats = (frequencies / frequencies.sum()).reshape(states, actions)
     return best
