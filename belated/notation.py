@@ -31,7 +31,8 @@ from belated.protocols import NEVER, Delays, Game, Learner
 ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
-ANY_TRANSITIONS = [[[0.5, 0.5]] * ANY_ACTIONS] * 2
+ANY_TRANSITIONS = (((0.5, 0.5),) * ANY_ACTIONS,) * 2
+ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -79,15 +80,18 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     """
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
-    known = {
+    known: dict[str, Any] = {
         "actions": actions,
         "loss": monitored.loss,
         "symbols": monitored.symbols,
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
-        "transitions": np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist(),
     }
+    if game is ANY_GAME or hasattr(game, "covariance"):
+        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
+    if game is ANY_GAME or hasattr(game, "transitions"):
+        known["transitions"] = np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist()
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

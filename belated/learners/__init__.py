@@ -1,5 +1,6 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.adaptive_revision import AdaptiveRevision
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
@@ -11,6 +12,7 @@ from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
 from belated.learners.exp4 import Exp4
 from belated.learners.global_exp3 import GlobalExp3
+from belated.learners.gp_ucb import GPUCB
 from belated.learners.gradient_descent import GradientDescent
 from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
@@ -34,9 +36,11 @@ from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
+    "GPUCB",
     "KLUCB",
     "TSPM",
     "UCB1",
+    "AdaptiveRevision",
     "CBPside",
     "ChernoffUCB",
     "Cover",
