@@ -76,6 +76,7 @@ def play(
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     check_fit(forecaster, game, delays, rounds)
+    _check_kept(forecaster.learner, delays, limit)
     known = None if default is None else _check_default(default, expiry, forecaster, game)
     compiled = engine != "python" and kernels_of(forecaster) is not None
     if engine == "compiled" and not compiled:
@@ -152,6 +153,24 @@ def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game
     if game.feedback != "bandit":
         raise Unsupported(f"default is one reward, {game!r} gives {game.feedback} feedback")
     return require.real("default", default, low=float(game.smallest), high=float(game.largest))
+
+
+def too_late(learner: Any, delays: Delays, expiry: int) -> int:
+    """How late feedback may be, where that is known and too late for what the learner keeps; else 0."""
+    keeps, longest = getattr(learner, "keeps", 0), delays.maximum
+    if not keeps or longest is None or longest == NEVER:
+        return 0
+    longest = min(longest, expiry)
+    return longest if longest >= keeps else 0
+
+
+def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
+    """Delays that are known to be longer than a learner keeps what it needs are a mistake."""
+    if late := too_late(learner, delays, expiry):
+        raise InvalidArgument(
+            f"feedback may be {late} rounds late by {delays!r}, {learner!r} drops what is {learner.keeps} rounds late "
+            f"or more: give it more room, or end tickets by expiry={learner.keeps - 1}"
+        )
 
 
 def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
