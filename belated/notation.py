@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from belated import catalog
 from belated.catalog import quoted
 from belated.errors import InvalidArgument
@@ -29,6 +31,8 @@ from belated.protocols import NEVER, Delays, Game, Learner
 ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
+ANY_TRANSITIONS = (((0.5, 0.5),) * ANY_ACTIONS,) * 2
+ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -56,7 +60,7 @@ def read(kind: str, given: Any) -> dict[str, Any]:
 
 
 #: Arguments of learners that the game decides.
-DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts")
+DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts", "transitions")
 
 EXAMPLES = {
     "forecaster": "bold(exp3)",
@@ -64,6 +68,7 @@ EXAMPLES = {
     "game": "bernoulli([0.2, 0.5, 0.9])",
     "delays": "geometric(mean=50)",
     "law of an arm": "bernoulli(0.5)",
+    "transitions": "grid_world(2, 3, 0.2)",
 }
 
 
@@ -75,7 +80,7 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     """
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
-    known = {
+    known: dict[str, Any] = {
         "actions": actions,
         "loss": monitored.loss,
         "symbols": monitored.symbols,
@@ -85,6 +90,10 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
         "shares": getattr(game, "shares", None),
     }
+    if game is ANY_GAME or hasattr(game, "covariance"):
+        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
+    if game is ANY_GAME or hasattr(game, "transitions"):
+        known["transitions"] = np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist()
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from belated.spelling import Spelled
 
 #: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
-STATED = ("bound", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
+STATED = ("bound", "bound_in", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -151,12 +151,20 @@ class Learner(Spelled, ABC):
     #: of these are still finite).
     context_size: int = 0
     context_limit: float = 1e100
-    #: If the side information is one of a few values and each has a state of its own: how many; else 0.
+    #: If the side information is one of a few values, which it tells apart: how many; else 0.
     values: int = 0
+    #: True when its side information is the state of a course that its own actions steer. It must be asked in every
+    #: round of that course: only forecasters that play reactive games take it.
+    steers: ClassVar[bool] = False
+    #: If it keeps what it needs of a prediction for some time only: feedback that comes when so many predictions, or
+    #: more, were made since teaches nothing. 0: no matter how late.
+    keeps: int = 0
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
     #: from values of the side information to actions, the best of a few such maps, or the truth (regret counts
     #: mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "policy", "truth"]] = "action"
+    #: What a round costs at most on average, whoever plays, in the unit of its bounds: n times that is vacuous.
+    worst: float = 1.0
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
     #: `translate` makes the one of the other.
     translates: bool = False
@@ -259,6 +267,13 @@ class Learner(Spelled, ABC):
         """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
         return None
 
+    def bound_in(self, n: int) -> float | None:
+        """The same for exactly n rounds, where it is not concave or not for every n; None if there is none.
+
+        BOLD uses it under a constant delay, where it is known how many rounds each instance has.
+        """
+        return None
+
     def stochastic_bound(self, n: float, means: Floats) -> float | None:
         """A bound on the regret without delay for i.i.d. rewards with these means; None if there is none.
 
@@ -302,7 +317,7 @@ class Game(Spelled, ABC):
     #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
     #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
-    #: and `means`; where actions are points, the most that one round can cost, or infinite.
+    #: and `means`; where actions are points, the most that one round can cost. Infinite where there is no largest.
     scale: float = 1.0
     #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
     #: finite number may come.

@@ -38,10 +38,17 @@ GAMES = [
     games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6], [[0, 0], [1, 1]]),
     games.LinearLosses([[0.6, -0.8], [-1.0, 0.0], [0.5, 0.5]] * 20, radius=2.0),
     games.LinearLosses([[1.0], [-1.0]] * 30, contexts=[[0.5, -1.0]] * 60),
+    games.LinearLosses([[0.6, -0.8], [-1.0, 0.0], [0.5, 0.5]] * 20, domain="box"),
+    games.LinearLosses([[0.6, -0.8], [-1.0, 0.0], [0.5, 0.5]] * 20, domain="simplex"),
     games.Quadratic([1.0, 0.5, 0.2], [0.5, -0.5, 1.0], noise=0.5),
+    games.Quadratic([1.0, 0.5, 0.2], [0.5, -0.5, 0.2], radius=1.5),
     games.Regression([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0.5, 1.5, -1.0] * 20),
     games.Regression([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 1] * 20, "logistic", radius=2.0),
+    games.GaussianProcess(((1.0, 0.5, 0.1), (0.5, 1.0, 0.5), (0.1, 0.5, 1.0)), 0.2),
     games.Labels([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 2] * 20),
+    games.MDP(
+        games.grid_world(2, 2, 0.3), [[[1.0] * 4, [0.5] * 4, [0.0] * 4, [0.2] * 4], [[0.1, 0, 0, 1]] * 4], [0, 1] * 40
+    ),
     games.Grouped([games.RandomWalk(3), games.RandomWalk(3, start=0.5)], [0.4, 0.6]),
 ]
 DELAYS = [
@@ -80,6 +87,7 @@ def test_every_game_of_the_catalog_says_what_its_regret_is_against():
         "Advice",
         "Grouped",
         "Labels",
+        "MDP",
     }
 
 

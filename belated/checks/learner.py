@@ -29,18 +29,19 @@ from belated.checks.contract import (
 )
 from belated.checks.promises import (
     bound_under_delay_is_a_bound,
+    forgets_when_it_says,
     leaves_the_counts_alone,
     plays_points,
     writes_its_memo_anew,
 )
-from belated.engine.play import play
+from belated.engine.play import play, too_late
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD, SDB, Direct, Forecaster, Paced
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
 from belated.kernels.blame import blamed
 from belated.kernels.random import key_of
-from belated.protocols import Delays, Game, Learner
+from belated.protocols import NEVER, Delays, Game, Learner
 
 ROUNDS = 300
 
@@ -190,6 +191,8 @@ def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] |
 
 def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int = 4) -> None:
     """BOLD at constant delay d is d + 1 runs of the learner, taking turns."""
+    if learner.steers:  # refused
+        return
     game = arena(learner, ROUNDS)
     turns = delay + 1
     expected: list[Any] = [None] * ROUNDS
@@ -212,7 +215,8 @@ def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | N
 def _plays(learner: Learner, forecaster: type[Forecaster]) -> Iterator[tuple[Game, Delays, int | None]]:
     """Plays that together reach every path of the engine."""
     game = arena(learner, ROUNDS)
-    yield from ((game, law, expiry) for law, expiry in laws(ROUNDS))
+    known = [(law, expiry) for law, expiry in laws(ROUNDS) if not too_late(learner, law, NEVER)]  # else refused
+    yield from ((game, law, expiry) for law, expiry in known)
     if learner.context_size:
         return
     try:
@@ -316,12 +320,13 @@ def is_refused_where_it_must(learner: Learner) -> None:
     finite = (learner.context_size == 0 or learner.values > 0) and not learner.point_size
     late = learner.tolerates_delay
     plain = not (learner.memo or learner.in_order)
+    alone = not learner.steers
     conditions = {
         Direct: late,
-        BOLD: True,
-        QPMD: finite,
-        Paced: late and learner.feedback not in ("bandit", "symbol") and not learner.in_order,
-        SDB: finite and late and plain and not learner.weighs,
+        BOLD: alone,
+        QPMD: finite and alone,
+        Paced: alone and late and learner.feedback not in ("bandit", "symbol") and not learner.in_order,
+        SDB: finite and alone and late and plain and not learner.weighs,
     }
     for forecaster, fits in conditions.items():
         try:
@@ -386,6 +391,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     bound_is_a_bound,
     writes_its_memo_anew,
     leaves_the_counts_alone,
+    forgets_when_it_says,
     plays_points,
     bound_under_delay_is_a_bound,
 )

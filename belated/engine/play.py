@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
@@ -19,6 +20,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
 from belated.kernels.asked import bad_law
 from belated.kernels.blame import blamed
+from belated.kernels.sets import set_of, within
 from belated.kernels.stated import check_stated
 from belated.protocols import NEVER, Delays, Floats, Game, Learner
 from belated.theory.covering import covering
@@ -74,6 +76,7 @@ def play(
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     check_fit(forecaster, game, delays, rounds)
+    _check_kept(forecaster.learner, delays, limit)
     known = None if default is None else _check_default(default, expiry, forecaster, game)
     compiled = engine != "python" and kernels_of(forecaster) is not None
     if engine == "compiled" and not compiled:
@@ -150,6 +153,24 @@ def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game
     if game.feedback != "bandit":
         raise Unsupported(f"default is one reward, {game!r} gives {game.feedback} feedback")
     return require.real("default", default, low=float(game.smallest), high=float(game.largest))
+
+
+def too_late(learner: Any, delays: Delays, expiry: int) -> int:
+    """How late feedback may be, where that is known and too late for what the learner keeps; else 0."""
+    keeps, longest = getattr(learner, "keeps", 0), delays.maximum
+    if not keeps or longest is None or longest == NEVER:
+        return 0
+    longest = min(longest, expiry)
+    return longest if longest >= keeps else 0
+
+
+def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
+    """Delays that are known to be longer than a learner keeps what it needs are a mistake."""
+    if late := too_late(learner, delays, expiry):
+        raise InvalidArgument(
+            f"feedback may be {late} rounds late by {delays!r}, {learner!r} drops what is {learner.keeps} rounds late "
+            f"or more: give it more room, or end tickets by expiry={learner.keeps - 1}"
+        )
 
 
 def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:
@@ -237,10 +258,11 @@ def _check_rows(learner: Learner, game: Game) -> None:
 
 def _check_reach(learner: Learner, game: Game) -> None:
     """Points must not leave the set of the game, where both say what theirs is."""
-    reach, radius = getattr(learner, "reach", None), getattr(game, "radius", None)
-    if reach is not None and radius is not None and reach > radius * (1 + 1e-12):
+    mine, its = set_of(learner), set_of(game)
+    if learner.point_size and mine is not None and its is not None and not within(mine, its, learner.point_size):
         raise InvalidArgument(
-            f"{learner!r} plays points as far as {reach:g} from 0, {game!r} takes a ball of {radius:g}"
+            f"{learner!r} plays points of a {mine[0]} of radius {mine[1]:g}, {game!r} takes those of a {its[0]} of "
+            f"radius {its[1]:g}"
         )
 
 
@@ -266,6 +288,11 @@ def _short(matrix: Any) -> str:
 
 def checkpoints_of(rounds: int) -> Integers:
     """About sixty rounds, evenly on a log scale; the last is the horizon."""
+    return _spread(rounds).copy()
+
+
+@lru_cache(64)
+def _spread(rounds: int) -> Integers:
     spread = np.geomspace(1, rounds, min(rounds, CHECKPOINTS)).round().astype(np.int64)
     spread[-1] = rounds
     return np.unique(spread)

@@ -157,6 +157,12 @@ class Forecaster(Spelled, ABC):
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
         object.__setattr__(self, "_translates", room.spec is not None and room.spec.translates)
+        if room.spec is not None and room.spec.steers and not self.plays_reactive:
+            name, called = type(self).__name__, self._called()
+            raise Unsupported(
+                f"{name} cannot play {called}, which must be asked in every round of the course that it steers: "
+                "use Direct"
+            )
         self.check(room.spec or room.seats[0].learner)
         if self.seats == 0 and (self.layout() is not None or self.queues()):
             name = type(self).__name__
@@ -275,8 +281,9 @@ class Forecaster(Spelled, ABC):
 
     def __repr__(self) -> str:
         shown_as = [_name_of(self.learner) if self._spec is None else repr(self._spec)]
+        kept = self.parameters()
         for each in dataclasses.fields(self):
-            if each.name in self.parameters() and getattr(self, each.name) != each.default:
+            if each.name in kept and getattr(self, each.name) != each.default:
                 shown_as.append(f"{each.name}={getattr(self, each.name)!r}")
         return f"{type(self).__name__}({', '.join(shown_as)})"
 
@@ -414,7 +421,8 @@ class Forecaster(Spelled, ABC):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if spec is None:
             return feedback
-        usual = type(feedback) is float and spec.feedback == "bandit" and self.reward_range is None
+        single = spec.feedback == "bandit" or (spec.feedback == "gradient" and spec.point_size == 1)
+        usual = type(feedback) is float and single and self.reward_range is None
         if usual and spec.smallest <= feedback <= spec.largest and math.isfinite(feedback):
             return np.array((feedback,))  # what comes most often, in a fifth of the time
         if spec.feedback == "symbol":

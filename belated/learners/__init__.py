@@ -1,5 +1,6 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.adaptive_revision import AdaptiveRevision
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
@@ -11,6 +12,7 @@ from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
 from belated.learners.exp4 import Exp4
 from belated.learners.global_exp3 import GlobalExp3
+from belated.learners.gp_ucb import GPUCB
 from belated.learners.gradient_descent import GradientDescent
 from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
@@ -18,6 +20,7 @@ from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
 from belated.learners.linear_descent import LinearDescent
 from belated.learners.linear_thompson import LinearThompson
+from belated.learners.mdp_exp3 import MDPExp3
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.per_context import PerContext
 from belated.learners.perceptron import Perceptron
@@ -35,9 +38,11 @@ from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
+    "GPUCB",
     "KLUCB",
     "TSPM",
     "UCB1",
+    "AdaptiveRevision",
     "CBPside",
     "ChernoffUCB",
     "Cover",
@@ -54,6 +59,7 @@ __all__ = [
     "LinUCB",
     "LinearDescent",
     "LinearThompson",
+    "MDPExp3",
     "NeighborhoodWatch2",
     "PerContext",
     "Perceptron",
