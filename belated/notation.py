@@ -73,7 +73,7 @@ EXAMPLES = {
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
-    """A forecaster; what its learner does not say itself (actions, features, matrices) is that of the game.
+    """A forecaster; what its learner does not say itself (actions, features, matrices, policies) is that of the game.
 
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
@@ -87,6 +87,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
+        "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
+        "shares": getattr(game, "shares", None),
     }
     if game is ANY_GAME or hasattr(game, "covariance"):
         known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)

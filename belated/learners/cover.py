@@ -48,6 +48,7 @@ class Cover(Learner):
     horizon: int
     actions = 2
     feedback = "full"
+    one_hot = True
     reads_answering = False
 
     def __post_init__(self) -> None:

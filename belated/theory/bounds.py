@@ -27,6 +27,7 @@ from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the
     gp_information,
     gp_ucb,
     gp_ucb_mean,
+    policy_elimination,
     slowed_descent,
     smooth_descent,
     subsampling,
