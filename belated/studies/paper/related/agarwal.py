@@ -117,7 +117,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Drawing(
             "related-smooth-clear",
             _clear_panel(clear),
-            f"Regret without noise after {ROUNDS:,} rounds: nearly proportional to τ + 1. Nothing is drawn.",
+            f"Regret without noise after {ROUNDS:,} rounds: nearly proportional to τ + 1. Nothing is left to chance.",
         ),
         Drawing(
             "related-smooth-noise",
@@ -127,7 +127,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
         ),
         Drawing(
             "related-smooth-workers",
-            _worker_panel(speed, size),
+            _worker_panel(speeds(done, size, 0.95)),
             f"How many times smaller the average regret of k workers is than that of one, in {UNITS:,} units of time; "
             f"{size.workers} replications, 95% bars (Fieller's).",
         ),
@@ -211,9 +211,11 @@ def _noise_panel(noisy: dict[tuple[int, int], Result], size: Size) -> Any:
     return figure
 
 
-def _worker_panel(speed: dict[int, Interval], size: Size) -> Any:
+def _worker_panel(speed: dict[int, Interval]) -> Any:
     figure, axes = figures.panel("workers", "workers k", "average regret of one / of k", xscale="log", yscale="log")
     draw(axes, list(speed), [i.mean for i in speed.values()], 0, "measured")
+    several = {k: each for k, each in speed.items() if k > 1}
+    axes.vlines(list(several), [i.low for i in several.values()], [i.high for i in several.values()], color="black")
     figures.line(axes, list(speed), [math.sqrt(k) for k in speed], 6, "√k")
     axes.set_xticks(list(speed), labels=[str(k) for k in speed])
     axes.set_yticks([1, 2, 4, 8], labels=["1", "2", "4", "8"])
@@ -232,7 +234,7 @@ def rows(size: Size) -> dict[str, Any]:
     def entry(done: Done) -> Entry:
         result, base = done[late], done[now]
         verdict = result.judge()
-        what = f"{late.forecaster!r}, Constant({tau}), a quadratic loss with noise 1, {n:,} rounds"
+        what = f"direct(gradientdescent), fixed steps, Constant({tau}), a quadratic loss with noise 1, {n:,} rounds"
         side = f"1.6 (R²/η + 1.5 n η variance), linear in τ; {PROVED}"
         return Entry(what, result.mean_regret, base.mean_regret, result.bound, verdict.word, side)
 

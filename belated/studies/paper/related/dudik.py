@@ -21,8 +21,8 @@ from belated.studies.stats import number
 from belated.studies.variants import PolicyExp4
 from belated.theory.verdicts import judge
 
-CONTEXTS, ACTIONS, COUNT, SEED = 6, 3, 20, 15
-GOOD, BAD = 0.9, 0.3
+CONTEXTS, ACTIONS, COUNT, SEED = 6, 2, 20, 15
+GOOD, BAD = 0.9, 0.1
 DROPS, POOL, TOLD = "PolicyElimination", "BOLD(Exp4)", "Exp4 told directly"
 LATE = (0, 10, 100, 1_000, 10_000)
 #: The delay of the row of table 1.
@@ -36,7 +36,7 @@ class Size:
     """Rounds and runs; and the rounds of a play that is long enough for the bound to say something, or none."""
 
     rounds: int = 40_000
-    runs: int = 8
+    runs: int = 16
     longer: int = 0
 
 
@@ -150,7 +150,7 @@ def _panel(found: dict[tuple[str, int], Result], size: Size) -> Any:
         figures.means(axes, x, [found[name, tau].regret[:, -1] for tau in LATE], at, name)
     base = found[DROPS, 0].mean_regret
     figures.line(axes, x, [base + UNIFORM * tau for tau in LATE], 6, "plus τ rounds of uniform play", linestyle=":")
-    figures.legend(axes)
+    figures.legend(axes, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
     return figure
 
 

@@ -15,7 +15,7 @@ from belated.learners import GradientDescent
 from belated.studies import figures
 from belated.studies.cells import Cell
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, late_panel
+from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, late_panel, text
 from belated.studies.run import Done
 from belated.studies.stats import number
 from belated.theory.verdicts import Verdict, certain
@@ -80,8 +80,9 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Text(
             f"<b>Experiment.</b> Points of [-1, 1], gradients 1 and -1 in square waves, {size.rounds:,} rounds; the "
             f"worst of {len(size.halves):,} half periods from {min(size.halves)} to {max(size.halves):,}, for each "
-            "rule and delay. Nothing is drawn, so one play says all. (Random blocks would show nothing: on these every "
-            "forecaster expects the same.) <i>Not slowed</i> are the steps that would be right without delay."
+            "rule and delay. Nothing is left to chance, so one play says all. (Random blocks would show nothing: on "
+            "these every forecaster expects the same.) <i>Not slowed</i> are the steps that would be right without "
+            "delay."
         ),
         *(
             finding(
@@ -103,8 +104,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "related-gradients",
             _panel(found, size),
             f"Regret after {size.rounds:,} rounds on the worst of {len(size.halves):,} square waves; nothing is "
-            "drawn. Dashed: what is proved, 2 F L √((1 + 2τ) n) for steps that are slowed, 2 F L √((τ + 1) n) for "
-            "BOLD.",
+            "left to chance. Dashed: what is proved, 2 F L √((1 + 2τ) n) for steps that are slowed, "
+            "2 F L √((τ + 1) n) for BOLD.",
         ),
         Rows(
             ("rule", "τ", "worst regret", "its half period", "bound", "verdict"),
@@ -169,12 +170,15 @@ def rows(size: Size) -> dict[str, Any]:
     def entry(done: Done) -> Entry:
         found: Found = done[late]
         verdict = _verdict(found, size)
-        what = f"{late.forecaster!r}, Constant({d}), the worst of {len(size.halves):,} square waves of {size.rounds:,}"
+        what = (
+            f"{text(late.forecaster)}, Constant({d}), the worst of {len(size.halves):,} square waves of {size.rounds:,}"
+        )
         side = f"2 F L √((1 + 2τ) n), {PROVED}"
         return Entry(what, verdict.measured, float(done[now].regret.max()), verdict.bound, verdict.word, side)
 
     return {"langford": ([late, now], entry)}
 
 
-LONG = Size(16_384, (0, 3, 7, 15, 31, 63, 127), tuple(range(1, 4097)))
+#: All half periods up to 1,024, and every eighth one up to 4,096.
+LONG = Size(16_384, (0, 3, 7, 15, 31, 63, 127), (*range(1, 1024), *range(1024, 4097, 8)))
 SYSTEM = System("langford", Size(), LONG, cells, blocks, rows)

@@ -16,7 +16,7 @@ from belated.protocols import Floats
 from belated.studies import figures
 from belated.studies.cells import Cell
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, exactly, late_panel
+from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, exactly, late_panel, text
 from belated.studies.run import Done
 from belated.studies.stats import matching, mean_interval, number
 from belated.theory.verdicts import LEVEL, Verdict, judge_paired
@@ -35,7 +35,7 @@ class Size:
     delays: tuple[int, ...] = (0, 1, 3, 7, 15, 31)
     rows: int = 4000
     runs: int = 20
-    late: tuple[int, ...] = (0, 3, 15, 63, 255)
+    late: tuple[int, ...] = (0, 7, 63, 255)
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ def shifted(chance: dict[tuple[str, int], Found], size: Size) -> Finding:
 
 def _adversary_caption(size: Size) -> str:
     return (
-        f"Mistakes of Halving with {size.experts:,} thresholds against a search by halves; nothing is drawn. The three "
-        "rules err equally often, as often as the bound allows."
+        f"Mistakes of Halving with {size.experts:,} thresholds against a search by halves; nothing is left to chance. "
+        "The three rules err equally often, as often as the bound allows."
     )
 
 
@@ -256,7 +256,7 @@ def rows(size: Size) -> dict[str, Any]:
     def by_chance(done: Done) -> Entry:
         late, base = done[paced].regret, done[now].regret
         verdict = added(late, base, d, size)
-        what = f"{paced.forecaster!r}, Constant({d}), {size.rows:,} rows on a sphere, {size.runs} runs"
+        what = f"{text(paced.forecaster)}, Constant({d}), {size.rows:,} rows on a sphere, {size.runs} runs"
         right = float(base.mean()) + d
         return Entry(
             what, float(late.mean()), float(base.mean()), right, verdict.word, f"R'(n) measured, + G*; {PROVED}"
@@ -265,7 +265,7 @@ def rows(size: Size) -> dict[str, Any]:
     def adversary(done: Done) -> Entry:
         late, base = float(done[direct].regret[0]), float(done[prompt].regret[0])
         right = (longest + 1) * base
-        what = f"{direct.forecaster!r}, Constant({longest}), a search by halves"
+        what = f"{text(direct.forecaster)}, Constant({longest}), a search by halves"
         return Entry(what, late, base, right, "matches" if late == right else "fails", f"(τ + 1) M; {PROVED}")
 
     return {
@@ -274,5 +274,5 @@ def rows(size: Size) -> dict[str, Any]:
     }
 
 
-LONG = Size(1024, (0, 1, 3, 7, 15, 31, 63), runs=200)
+LONG = Size(1024, (0, 1, 3, 7, 15, 31, 63), runs=200, late=(0, 3, 7, 15, 31, 63, 255))
 SYSTEM = System("mesterharm", Size(), LONG, cells, blocks, rows)

@@ -109,8 +109,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "related-outage",
             _panel(found, cells),
             f"Regret of gradient descent along the way. Grey: rounds {FIRST:,} to {LAST:,}, answered together at their "
-            "end. BOLD makes an instance for each of them, which has to be used up, and learns alone, afterwards. "
-            "Nothing is drawn.",
+            "end. BOLD plays an instance that knows nothing in each of them, and goes on with the first afterwards. "
+            "Nothing is left to chance.",
         ),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from belated import catalog
+from belated import catalog, notation
 from belated.engine.play import play
 from belated.engine.result import Result
 from belated.forecasters import Forecaster
@@ -157,6 +157,11 @@ def _expected(result: Result) -> float:
 # --- what the page shows ---
 
 
+def text(forecaster: Forecaster) -> str:
+    """A forecaster in short: what it was not given is left out."""
+    return notation.text("forecaster", forecaster)
+
+
 def exactly(statement: str, off: Sequence[float], most: float, note: str = "") -> Finding:
     """Whether numbers that leave nothing to chance are what they should be: how far off they are, at most."""
     worst = max(abs(each) for each in off)
@@ -167,7 +172,7 @@ def exactly(statement: str, off: Sequence[float], most: float, note: str = "") -
 def late_panel(title: str, ylabel: str, delays: Sequence[int], **axes: Any) -> tuple[Any, Any]:
     """Axes against tau + 1, on a log scale that names these delays."""
     settings = {"xscale": "log", "yscale": "log"} | axes
-    figure, drawn = figures.panel(title, "delay τ (at τ + 1 on a log scale)", ylabel, **settings)
+    figure, drawn = figures.panel(title, "delay (delay + 1 on a log scale)", ylabel, **settings)
     drawn.set_xticks([d + 1 for d in delays], labels=[f"{d:,}" for d in delays])
     drawn.minorticks_off()
     return figure, drawn

@@ -32,7 +32,7 @@ class Size:
     """The bits, the delays (one less than a divisor of the bits), and how many sequences."""
 
     rounds: int = 1024
-    delays: tuple[int, ...] = (0, 1, 3, 7, 15, 31, 63)
+    delays: tuple[int, ...] = (0, 3, 15, 63)
     sequences: int = 24
 
 
@@ -154,8 +154,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Drawing(
             "related-bits",
             _panel(found, size, values),
-            f"Expected regret after {size.rounds:,} bits in blocks of d + 1, computed. Bars reach from the best to the "
-            f"worst of {size.sequences} sequences, lines join the worst; BOLD(Cover) has the same on all.",
+            f"Expected regret after {size.rounds:,} bits in blocks of d + 1, computed. Of Hedge "
+            f"the worst of {size.sequences} sequences; BOLD(Cover) has the same on all of them.",
         ),
         Drawing(
             "related-bits-small",
@@ -186,7 +186,6 @@ def _panel(found: dict[tuple[str, int], Found], size: Size, values: dict[int, fl
         x = [(d + 1) * 1.05 ** (at - 1) for d in size.delays]
         own = [found[name, d].regret for d in size.delays]
         draw(axes, x, [r.max() for r in own], at, name, linestyle="" if name == COVER else "-")
-        axes.vlines(x, [max(r.min(), 0.3) for r in own], [r.max() for r in own], color=figures.COLORS[at], alpha=0.4)
     figures.line(axes, [d + 1 for d in size.delays], list(values.values()), 6, "(d + 1) V(n/(d + 1)), exact")
     figures.legend(axes)
     return figure
@@ -206,4 +205,4 @@ def cells(size: Size) -> list[Cell]:
     return list(plays(size).values())
 
 
-SYSTEM = System("weinberger", Size(), Size(rounds=4096, sequences=96), cells, blocks)
+SYSTEM = System("weinberger", Size(), Size(4096, (0, 1, 3, 7, 15, 31, 63), 96), cells, blocks)
