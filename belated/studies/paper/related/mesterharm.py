@@ -274,5 +274,5 @@ def rows(size: Size) -> dict[str, Any]:
     }
 
 
-LONG = Size(1024, (0, 1, 3, 7, 15, 31, 63), runs=200, late=(0, 3, 7, 15, 31, 63, 255))
+LONG = Size(1024, (0, 1, 3, 7, 15, 31, 63), runs=60, late=(0, 7, 31, 63, 255))
 SYSTEM = System("mesterharm", Size(), LONG, cells, blocks, rows)
