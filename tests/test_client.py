@@ -242,7 +242,7 @@ def test_a_busy_service_is_asked_again_when_it_says(service: Process, name: str)
     with Between(service.port, lambda n: busy if n == 1 else "pass") as proxy, Client(proxy.url) as client:
         started = time.monotonic()
         client.decide(name)
-        assert proxy.seen == 2 and 1.0 <= time.monotonic() - started < 3.0
+        assert proxy.seen == 2 and 1.0 <= time.monotonic() - started < 20.0
         client.create(f"{name}-other", ["a", "b"], "bold(exp3)")
     with Between(service.port, lambda n: busy) as proxy, Client(proxy.url, retries=1) as client:
         with pytest.raises(ServiceError, match="try again") as caught:
@@ -256,7 +256,7 @@ def test_timeouts(service: Process, name: str) -> None:
         with pytest.raises(ServiceError, match="timed out") as caught:
             client.decide(name)
         assert caught.value.kind == "unreachable" and proxy.seen == 3
-        assert 0.6 <= time.monotonic() - started < 3.0
+        assert 0.6 <= time.monotonic() - started < 20.0
     with Between(service.port, lambda n: "hang" if n == 1 else "pass") as proxy, Client(proxy.url, timeout=1) as client:
         client.decide(name)
         assert proxy.seen == 2 and client.statistics(name).decisions == 1

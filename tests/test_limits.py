@@ -64,7 +64,7 @@ def test_what_does_not_come_in_time_is_ended(hurried, sent):
         connection.sendall(sent)
         began = time.monotonic()
         answer = heard(connection)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9
     assert answer.startswith(b"HTTP/1.1 408 ") and b'"kind": "malformed"' in answer
     assert hurried.statistics("ads")["decisions"] == before
 
@@ -75,7 +75,7 @@ def test_a_byte_now_and_then_is_no_request(hurried):
         for _ in range(100):
             connection.sendall(b"G")
             time.sleep(0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9
 
 
 def test_half_a_body_is_not_an_empty_one(hurried):

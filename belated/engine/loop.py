@@ -305,7 +305,8 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
 
                 desk.outstanding = outstanding
                 desk.free = free
-                made = desk.instances
+                if values:
+                    made = desk.instances
                 action, probability = choose(
                     desk, rule, params, blank, pool, marks, slab, contexts, context, k0, k1, t + 1, counts
                 )
@@ -382,10 +383,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     letter.cancelled = delay > expiry
                     for i in range(len(letter.feedback)):
                         letter.feedback[i] = feedback[i]
-                    if has_default and delay > expiry:
-                        letter.cancelled = 2
-                        for i in range(len(letter.feedback)):
-                            letter.feedback[i] = default
                     if maps:
                         for i in range(len(letter.feedback)):
                             share = min((letter.feedback[i] - given[0]) / (given[1] - given[0]), 1.0)
@@ -423,8 +420,13 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                     group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
                     if values:
                         pools[replication, value_of(shown, values)].open -= 1
+                    if letter.cancelled and has_default:
+                        desk.defaulted += letter.round >= about.since
+                        letter.cancelled = 0
+                        for i in range(len(letter.feedback)):
+                            letter.feedback[i] = default
                     keep = False
-                    if letter.cancelled == 1:
+                    if letter.cancelled:
                         about.cancelled += 1
                         if values:
                             group.cancelled += 1
@@ -437,9 +439,6 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                             group.dropped += 1
                         keep = release(desk, rule, params, pool, marks, slab, contexts, shown, entry, -1)
                     else:
-                        if letter.cancelled:
-                            desk.defaulted += 1
-                            letter.cancelled = 0
                         about.observed += 1
                         if values:
                             group.observed += 1

@@ -123,7 +123,7 @@ class Workspace:
         self._wheel = mailbox.make_wheel(room)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
         by_action = law.depends_on_action or law.depends_on_reward
-        default = (float(setting.default or 0.0), setting.default is not None)
+        default = (float(rule.scaled(setting.default or 0.0)), setting.default is not None)
         seed = seed_words(setting.seed)
         maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
         self._fixed_head = (
