@@ -11,12 +11,13 @@ See `protocols.py` for the theory in one page.
 
 from typing import TYPE_CHECKING, Any
 
-from belated import adapters, catalog, delays, errors, forecasters, games, learners, studies
+from belated import adapters, catalog, delays, errors, forecasters, games, kernels, learners, studies
 from belated.audit import audit
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
 from belated.forecasters import *  # noqa: F403  (a new forecaster is one file and one line there)
+from belated.forecasters.batches import batches
 from belated.kernels.compile import kernel
 from belated.learners import *  # noqa: F403  (a new learner is one file and one line there)
 from belated.protocols import NEVER, Decision, Delays, Game, Learner, PlainLearner
@@ -42,6 +43,7 @@ __all__ = [
     "Result",
     "adapters",
     "audit",
+    "batches",
     "bounds",
     "catalog",
     "delays",
@@ -50,6 +52,7 @@ __all__ = [
     "from_bytes",
     "games",
     "kernel",
+    "kernels",
     "learners",
     "play",
     "replay",

@@ -29,6 +29,7 @@ from belated.protocols import NEVER, Delays, Game, Learner
 ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
+ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -82,6 +83,7 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
+        "covariance": getattr(game, "covariance", ANY_COVARIANCE),
     }
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made

@@ -154,6 +154,8 @@ class Learner(Spelled, ABC):
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
     #: from values of the side information to actions, or the truth (regret counts mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"
+    #: What a round costs at most on average, whoever plays, in the unit of its bounds: n times that is vacuous.
+    worst: float = 1.0
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
     #: `translate` makes the one of the other.
     translates: bool = False
@@ -299,7 +301,7 @@ class Game(Spelled, ABC):
     #: True when rewards are i.i.d. draws with the expectations `means`. (Bounds for such rewards need both.)
     stochastic: bool = False
     #: What regret is measured in: the difference between the largest and the smallest reward, in the unit of `regret`
-    #: and `means`; where actions are points, the most that one round can cost, or infinite.
+    #: and `means`; where actions are points, the most that one round can cost. Infinite where there is no largest.
     scale: float = 1.0
     #: The range of the numbers in its feedback: 0 to 1, or to the largest number of a symbol; infinite ends where any
     #: finite number may come.

@@ -11,6 +11,8 @@ from mkdocs.structure.files import File, Files
 
 from belated import catalog, checks
 from belated.errors import Unsupported
+from belated.forecasters.batches import batches
+from belated.kernels import matern, squared_exponential
 
 FEEDBACK = {
     "bandit": "its own reward",
@@ -85,7 +87,9 @@ def _forecasters() -> str:
         for made in catalog.FORECASTERS.values()
     ]
     table = "\n".join(["| forecaster | what it does | bound |", "|---|---|---|", *rows])
-    parts = [f"::: {_path(made)}\n    options:\n      heading_level: 2" for made in catalog.FORECASTERS.values()]
+    parts = [
+        f"::: {_path(made)}\n    options:\n      heading_level: 2" for made in (*catalog.FORECASTERS.values(), batches)
+    ]
     return "\n\n".join(["# Forecasters", table, *parts]) + "\n"
 
 
@@ -94,6 +98,8 @@ def _worlds() -> str:
     for title, table in (("Games", catalog.GAMES), ("Delay laws", catalog.DELAYS)):
         parts.append(f"## {title}")
         parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in table.values()]
+    parts.append("## Covariances\n\nFor `GaussianProcess`, and for the learner `GPUCB`.")
+    parts += [f"::: {_path(made)}\n    options:\n      heading_level: 3" for made in (squared_exponential, matern)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -40,6 +40,7 @@ GAMES = [
     games.Quadratic([1.0, 0.5, 0.2], [0.5, -0.5, 1.0], noise=0.5),
     games.Regression([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0.5, 1.5, -1.0] * 20),
     games.Regression([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 1] * 20, "logistic", radius=2.0),
+    games.GaussianProcess(((1.0, 0.5, 0.1), (0.5, 1.0, 0.5), (0.1, 0.5, 1.0)), 0.2),
     games.Labels([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 2] * 20),
     games.Grouped([games.RandomWalk(3), games.RandomWalk(3, start=0.5)], [0.4, 0.6]),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,7 +97,10 @@ class Result:
     def judge(self, level: float = LEVEL, family: int = 1) -> Verdict:
         """The mean regret against the bound, with confidence; with `family` verdicts given together, all at once."""
         error = 0.0 if isinstance(self.theorem, str) else self.theorem.error(self.rounds)
-        return judge(self.regret[:, -1], self.bound, *self.regret_range, error=error, level=level, family=family)
+        said = judge(self.regret[:, -1], self.bound, *self.regret_range, error=error, level=level, family=family)
+        if isinstance(self.theorem, str) or not self.theorem.vacuous(self.rounds):
+            return said
+        return replace(said, word="vacuous", needed=None)  # also where regret itself has no largest value
 
     @property
     def verdict(self) -> str:

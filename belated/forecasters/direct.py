@@ -10,6 +10,7 @@ from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
+from belated.protocols import Learner
 from belated.theory.theorems import DirectTheorem, PeakTheorem, TotalTheorem
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Direct(Forecaster):
                 return f"the delays depend on the action, which the bound of {name} under delay excludes"
             if learner.point_size:
                 return f"no theorem bounds {name} with these steps and delays"
+            if type(learner).bound_at_peak is not Learner.bound_at_peak:
+                return f"no theorem bounds {name} as it is set, with these delays"
             return "Direct has a bound for i.i.d. rewards only"
         peak = None if case.by_action else case.peak
         mean = None if peak is None else float(peak.mean())

@@ -5,6 +5,7 @@ Outcomes depend on (seed, replication, round, action), never on what was played.
 | with a law: pseudo-regret | `Bernoulli`, `Arms` (over `laws`) |
 |---|---|
 | an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
+| arms that tell of each other | `GaussianProcess` |
 | arms that change | `Replaced` |
 | partial monitoring | `Monitoring`, `LinearMonitoring` |
 | points and their losses | `LinearLosses`, `Quadratic`, `Regression` |
@@ -38,6 +39,7 @@ from belated.games.classical import (
     trivial,
 )
 from belated.games.deal import deal
+from belated.games.gaussian_process import GaussianProcess
 from belated.games.grouped import Grouped
 from belated.games.labels import Labels
 from belated.games.linear import Linear
@@ -56,6 +58,7 @@ __all__ = [
     "Arms",
     "Bernoulli",
     "Block",
+    "GaussianProcess",
     "Grouped",
     "Linear",
     "LinearMonitoring",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def _check_game(game: Game) -> None:
         require.one_of(f"comparator of {game!r}", game.comparator, COMPARATORS)
     if not _ordered(game.smallest, game.largest):
         raise InvalidArgument(f"smallest of {name} is {game.smallest!r}, above largest, {game.largest!r}")
-    require.real(f"scale of {name}", game.scale, low=0, infinite=bool(game.point_size))
+    endless = bool(game.point_size) or math.isinf(game.largest - game.smallest)
+    require.real(f"scale of {name}", game.scale, low=0, infinite=endless)
     require.integer(f"memory() of {name}", game.memory(), low=0)
     for kernel in ("outcome", "regret"):
         if not callable(getattr(game, kernel)):

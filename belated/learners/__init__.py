@@ -11,6 +11,7 @@ from belated.learners.exp3 import Exp3
 from belated.learners.exp3ix import Exp3IX
 from belated.learners.exp4 import Exp4
 from belated.learners.global_exp3 import GlobalExp3
+from belated.learners.gp_ucb import GPUCB
 from belated.learners.gradient_descent import GradientDescent
 from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
@@ -33,6 +34,7 @@ from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
+    "GPUCB",
     "KLUCB",
     "TSPM",
     "UCB1",

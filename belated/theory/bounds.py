@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
+from belated.theory.gaussian import gp_information, gp_ucb, gp_ucb_mean  # noqa: F401  (likewise)
 from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the other systems)
     curved_descent,
     delayed_descent,

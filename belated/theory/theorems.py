@@ -142,8 +142,12 @@ class PeakTheorem(Theorem):
     peak: Floats
     constant: bool
 
+    @property
+    def most(self) -> float:
+        return self.learner.worst
+
     def bound(self, n: int) -> float:
-        return self.scale * min(float(n), float(self._terms(n).mean()))
+        return self.scale * min(self.most * n, float(self._terms(n).mean()))
 
     def error(self, n: int) -> float:
         return self.scale * error_of(self._terms(n))
@@ -151,7 +155,7 @@ class PeakTheorem(Theorem):
     def _terms(self, n: int) -> Floats:
         peaks, which = np.unique(self.peak, return_inverse=True)
         known = [self.learner.bound_at_peak(n, peak, self.constant) for peak in peaks.tolist()]
-        return np.array([float(n) if each is None else each for each in known])[which]
+        return np.array([self.most * n if each is None else each for each in known])[which]
 
 
 @dataclass(frozen=True, eq=False)
