@@ -67,6 +67,7 @@ TABLES: dict[str, MutableMapping[str, Any]] = {
     "game": ChainMap(GAMES, CLASSICAL),
     "delays": DELAYS,
     "law of an arm": LAWS,
+    "transitions": {"grid_world": games.grid_world},
 }
 #: What one may add, by the name of its table.
 KINDS: dict[str, type] = {"learner": Learner, "game": Game, "delays": Delays}
@@ -76,6 +77,7 @@ INNER = {
     "games": "game",
     "laws": {"game": "law of an arm", "delays": "delays"},
     "law": {"delays": "delays"},
+    "transitions": {"game": "transitions", "learner": "transitions"},
 }
 
 #: Characters of a wrong value, and of a list of names, that an error shows.

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from belated import catalog
 from belated.catalog import quoted
 from belated.errors import InvalidArgument
@@ -30,6 +32,7 @@ ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
 ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
+ANY_TRANSITIONS = [[[0.5, 0.5]] * ANY_ACTIONS] * 2
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def read(kind: str, given: Any) -> dict[str, Any]:
 
 
 #: Arguments of learners that the game decides.
-DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts")
+DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts", "transitions")
 
 EXAMPLES = {
     "forecaster": "bold(exp3)",
@@ -65,6 +68,7 @@ EXAMPLES = {
     "game": "bernoulli([0.2, 0.5, 0.9])",
     "delays": "geometric(mean=50)",
     "law of an arm": "bernoulli(0.5)",
+    "transitions": "grid_world(2, 3, 0.2)",
 }
 
 
@@ -84,6 +88,7 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
         "covariance": getattr(game, "covariance", ANY_COVARIANCE),
+        "transitions": np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist(),
     }
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made

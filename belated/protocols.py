@@ -149,8 +149,14 @@ class Learner(Spelled, ABC):
     #: of these are still finite).
     context_size: int = 0
     context_limit: float = 1e100
-    #: If the side information is one of a few values and each has a state of its own: how many; else 0.
+    #: If the side information is one of a few values, which it tells apart: how many; else 0.
     values: int = 0
+    #: True when its side information is the state of a course that its own actions steer. It must be asked in every
+    #: round of that course: only forecasters that play reactive games take it.
+    steers: ClassVar[bool] = False
+    #: If it keeps what it needs of a prediction for some time only: feedback that comes when so many predictions, or
+    #: more, were made since teaches nothing. 0: no matter how late.
+    keeps: int = 0
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
     #: from values of the side information to actions, or the truth (regret counts mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"

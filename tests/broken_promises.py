@@ -28,6 +28,13 @@ class AddsToItsMemo(own.BanditDiary):
 
 
 @dataclass(frozen=True)
+class KeepsMore(bl.UCB1):
+    """Learns from what it says that it has forgotten."""
+
+    keeps = 5
+
+
+@dataclass(frozen=True)
 class LeavesTheMemo(own.BanditDiary):
     """Writes a part of its memo only."""
 
@@ -268,6 +275,7 @@ TWINS = [
     (learner.says_whether_it_weighs, WeighsSecretly()),
     (promises.writes_its_memo_anew, AddsToItsMemo()),
     (promises.writes_its_memo_anew, LeavesTheMemo()),
+    (promises.forgets_when_it_says, KeepsMore(3)),
     (promises.leaves_the_counts_alone, CountsItself()),
     (promises.leaves_the_counts_alone, ForgetsLosses()),
     (promises.leaves_the_counts_alone, TurnsBack()),

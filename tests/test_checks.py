@@ -42,6 +42,9 @@ GAMES = [
     games.Regression([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 1] * 20, "logistic", radius=2.0),
     games.GaussianProcess(((1.0, 0.5, 0.1), (0.5, 1.0, 0.5), (0.1, 0.5, 1.0)), 0.2),
     games.Labels([[1.0, 0.5], [0.2, -0.3], [-1.0, 0.4]] * 20, [0, 1, 2] * 20),
+    games.MDP(
+        games.grid_world(2, 2, 0.3), [[[1.0] * 4, [0.5] * 4, [0.0] * 4, [0.2] * 4], [[0.1, 0, 0, 1]] * 4], [0, 1] * 40
+    ),
     games.Grouped([games.RandomWalk(3), games.RandomWalk(3, start=0.5)], [0.4, 0.6]),
 ]
 DELAYS = [
@@ -80,6 +83,7 @@ def test_every_game_of_the_catalog_says_what_its_regret_is_against():
         "Advice",
         "Grouped",
         "Labels",
+        "MDP",
     }
 
 

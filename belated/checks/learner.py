@@ -29,6 +29,7 @@ from belated.checks.contract import (
 )
 from belated.checks.promises import (
     bound_under_delay_is_a_bound,
+    forgets_when_it_says,
     leaves_the_counts_alone,
     plays_points,
     writes_its_memo_anew,
@@ -190,6 +191,8 @@ def no_delay_is_the_base(learner: Learner, forecasters: list[type[Forecaster]] |
 
 def bold_interleaves(learner: Learner, bold: type[Forecaster] = BOLD, delay: int = 4) -> None:
     """BOLD at constant delay d is d + 1 runs of the learner, taking turns."""
+    if learner.steers:  # refused
+        return
     game = arena(learner, ROUNDS)
     turns = delay + 1
     expected: list[Any] = [None] * ROUNDS
@@ -316,12 +319,13 @@ def is_refused_where_it_must(learner: Learner) -> None:
     finite = (learner.context_size == 0 or learner.values > 0) and not learner.point_size
     late = learner.tolerates_delay
     plain = not (learner.memo or learner.in_order)
+    alone = not learner.steers
     conditions = {
         Direct: late,
-        BOLD: True,
-        QPMD: finite,
-        Paced: late and learner.feedback not in ("bandit", "symbol") and not learner.in_order,
-        SDB: finite and late and plain and not learner.weighs,
+        BOLD: alone,
+        QPMD: finite and alone,
+        Paced: alone and late and learner.feedback not in ("bandit", "symbol") and not learner.in_order,
+        SDB: finite and alone and late and plain and not learner.weighs,
     }
     for forecaster, fits in conditions.items():
         try:
@@ -386,6 +390,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     bound_is_a_bound,
     writes_its_memo_anew,
     leaves_the_counts_alone,
+    forgets_when_it_says,
     plays_points,
     bound_under_delay_is_a_bound,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from belated.checks.contract import arena, compare, context_of, demand, feedback_of, laws, over
+from belated.checks.contract import arena, compare, context_of, demand, extremes, feedback_of, laws, over
 from belated.checks.probes import BanditProbe, OrderedProbe, OrderedQuietProbe, Probe, QuietProbe, records
 from belated.engine.workspace import kernels_of
 from belated.errors import BadPrediction
@@ -76,6 +76,27 @@ def leaves_the_counts_alone(learner: Learner) -> None:
 
 
 KEPT = "it is counted by belated, and kernels only read it"
+
+
+def forgets_when_it_says(learner: Learner) -> None:
+    """Where it says how long it `keeps` what it needs: feedback that comes later teaches nothing."""
+    if not learner.keeps:
+        return
+    game = arena(learner, max(learner.keeps, ROUNDS))
+    after: list[list[tuple[int, float]]] = []
+    for value in extremes(learner, 0):
+        instance = _instance(learner)
+        first = context_of(game, learner, 0)
+        said, memo = instance.predict(first), instance.memo
+        for t in range(learner.keeps):
+            instance.predict(context_of(game, learner, t))
+        instance.answer(1, first, *said, value, memo)
+        after.append([])
+        for t in range(ROUNDS):
+            context = context_of(game, learner, t)
+            after[-1].append(instance.predict(context))
+            instance.update(context, *after[-1][t], feedback_of(game, learner, t, after[-1][t][0]))
+    demand(after[0] == after[1], f"it keeps {learner.keeps} predictions, and yet learned of an earlier one")
 
 
 def plays_points(learner: Learner) -> None:

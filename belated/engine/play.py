@@ -74,6 +74,7 @@ def play(
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
     require.one_of("engine", engine, ("auto", "compiled", "python"))
     check_fit(forecaster, game, delays, rounds)
+    _check_kept(forecaster.learner, delays, limit)
     known = None if default is None else _check_default(default, expiry, forecaster, game)
     compiled = engine != "python" and kernels_of(forecaster) is not None
     if engine == "compiled" and not compiled:
@@ -150,6 +151,17 @@ def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game
     if game.feedback != "bandit":
         raise Unsupported(f"default is one reward, {game!r} gives {game.feedback} feedback")
     return require.real("default", default, low=float(game.smallest), high=float(game.largest))
+
+
+def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
+    """Delays that are known to be longer than a learner keeps what it needs are a mistake."""
+    keeps = getattr(learner, "keeps", 0)
+    longest = min(NEVER if delays.maximum in (None, NEVER) else delays.maximum, expiry)
+    if keeps and keeps <= longest < NEVER:
+        raise InvalidArgument(
+            f"feedback may be {longest} rounds late by {delays!r}, {learner!r} drops what is {keeps} rounds late or "
+            f"more: give it more room, or end tickets by expiry={keeps - 1}"
+        )
 
 
 def _check_kinds(forecaster: Any, game: Any, delays: Any) -> None:

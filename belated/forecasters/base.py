@@ -157,6 +157,12 @@ class Forecaster(Spelled, ABC):
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
         object.__setattr__(self, "_translates", room.spec is not None and room.spec.translates)
+        if room.spec is not None and room.spec.steers and not self.plays_reactive:
+            name, called = type(self).__name__, self._called()
+            raise Unsupported(
+                f"{name} cannot play {called}, which must be asked in every round of the course that it steers: "
+                "use Direct"
+            )
         self.check(room.spec or room.seats[0].learner)
         if self.seats == 0 and (self.layout() is not None or self.queues()):
             name = type(self).__name__

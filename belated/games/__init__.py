@@ -1,6 +1,7 @@
 """The games: one file a family.
 
-Outcomes depend on (seed, replication, round, action), never on what was played.
+Outcomes depend on (seed, replication, round, action), never on what was played before; but for games that say
+`reactive`.
 
 | with a law: pseudo-regret | `Bernoulli`, `Arms` (over `laws`) |
 |---|---|
@@ -10,13 +11,14 @@ Outcomes depend on (seed, replication, round, action), never on what was played.
 | partial monitoring | `Monitoring`, `LinearMonitoring` |
 | points and their losses | `LinearLosses`, `Quadratic`, `Regression` |
 | rows with labels | `Labels` |
+| a course that the actions steer | `MDP` (over `grid_world` and the like) |
 | side information | `Grouped`, `Linear`, `LinearMonitoring`, `Advice`; `RewardTable` and `Monitoring` with contexts |
 
 The classical games of partial monitoring are functions: `apple_tasting`, `label_efficient`, `spam`, ...
 
 A game is a frozen dataclass. Its fields are numbers, words, other specs, tuples of these, and in
-`RewardTable` a read-only array. So a walk over `dataclasses.fields` (arrays by `tolist()`) gives plain data,
-and the constructor takes the plain data back.
+`RewardTable` and its like read-only arrays. So a walk over `dataclasses.fields` (arrays by `tolist()`) gives plain
+data, and the constructor takes the plain data back.
 """
 
 from belated.games import laws
@@ -45,6 +47,7 @@ from belated.games.labels import Labels
 from belated.games.linear import Linear
 from belated.games.linear_losses import LinearLosses
 from belated.games.linear_monitoring import LinearMonitoring
+from belated.games.mdp import MDP, grid_world
 from belated.games.monitoring import Monitoring
 from belated.games.quadratic import Quadratic
 from belated.games.random_walk import RandomWalk
@@ -54,6 +57,7 @@ from belated.games.reward_table import RewardTable
 from belated.games.switching import Switching
 
 __all__ = [
+    "MDP",
     "Advice",
     "Arms",
     "Bernoulli",
@@ -80,6 +84,7 @@ __all__ = [
     "dueling",
     "dynamic_pricing",
     "full_information",
+    "grid_world",
     "hopeless",
     "label_efficient",
     "laws",

@@ -19,6 +19,7 @@ from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
 from belated.learners.linear_descent import LinearDescent
 from belated.learners.linear_thompson import LinearThompson
+from belated.learners.mdp_exp3 import MDPExp3
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.per_context import PerContext
 from belated.learners.perceptron import Perceptron
@@ -54,6 +55,7 @@ __all__ = [
     "LinUCB",
     "LinearDescent",
     "LinearThompson",
+    "MDPExp3",
     "NeighborhoodWatch2",
     "PerContext",
     "Perceptron",

@@ -343,6 +343,8 @@ def _made(given: Any, log: Log) -> Forecaster:
         raise InvalidArgument(f"reward_range is the log's own, not of {made!r}")
     learner = made.learner
     if isinstance(learner, Learner):
+        if learner.steers:
+            raise Unsupported(f"{learner!r} steers what comes next, and a log shows what others' actions led to")
         if learner.feedback == "bandit" and not learner.smallest <= 0.0 < 1.0 <= learner.largest:
             raise Unsupported(
                 f"{learner!r} takes feedback in [{learner.smallest:g}, {learner.largest:g}]: rewards of a log are told "

@@ -72,6 +72,9 @@ def _outside(learner: Any, game: Game, counts: Counts) -> str | None:
     if counts.tally["dropped"].any():
         return "actions were replaced and their feedback dropped, which the theorems do not cover"
     if game.reactive:
+        said = learner.facing(game)
+        if isinstance(said, str):
+            return said
         return f"what {type(game).__name__} does depends on what was played, which the theorems do not cover"
     if getattr(game, "law", None) is not None and getattr(game, "trace", None) is not None:
         return "the regret is that under the law, the outcomes are a given sequence: no theorem speaks of both"
