@@ -73,7 +73,7 @@ EXAMPLES = {
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
-    """A forecaster; what its learner does not say itself (actions, features, matrices) is that of the game.
+    """A forecaster; what its learner does not say itself (actions, features, matrices, policies) is that of the game.
 
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
@@ -89,6 +89,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "contexts": game.values or ANY_ACTIONS,
         "covariance": getattr(game, "covariance", ANY_COVARIANCE),
         "transitions": np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist(),
+        "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
+        "shares": getattr(game, "shares", None),
     }
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made

@@ -106,6 +106,8 @@ class Learner(Spelled, ABC):
     #: The range of the numbers in its feedback (symbols apart); infinite ends where it takes any finite number.
     smallest: float = 0.0
     largest: float = 1.0
+    #: Whether its full feedback names one right action: `largest` for that one, `smallest` for all others.
+    one_hot: bool = False
     #: Its bound without delay in a few words (n rounds, K actions), as the catalog shows it.
     guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
@@ -158,8 +160,9 @@ class Learner(Spelled, ABC):
     #: more, were made since teaches nothing. 0: no matter how late.
     keeps: int = 0
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
-    #: from values of the side information to actions, or the truth (regret counts mistakes).
-    comparator: ClassVar[Literal["action", "expert", "map", "truth"]] = "action"
+    #: from values of the side information to actions, the best of a few such maps, or the truth (regret counts
+    #: mistakes).
+    comparator: ClassVar[Literal["action", "expert", "map", "policy", "truth"]] = "action"
     #: What a round costs at most on average, whoever plays, in the unit of its bounds: n times that is vacuous.
     worst: float = 1.0
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:
@@ -319,9 +322,9 @@ class Game(Spelled, ABC):
     #: True when the course of the game depends on what was played before. Only forecasters that say so can play it.
     reactive: bool = False
     #: What `regret` is against: one fixed action or point, one expert, one map from values of the side information to
-    #: actions, the truth (it counts mistakes), or something that changes from round to round (dynamic regret), which no
-    #: theorem here speaks of. None: not said.
-    comparator: Literal["action", "expert", "map", "truth", "changing"] | None = None
+    #: actions, one of a few such maps (`policies`), the truth (it counts mistakes), or something that changes from
+    #: round to round (dynamic regret), which no theorem here speaks of. None: not said.
+    comparator: Literal["action", "expert", "map", "policy", "truth", "changing"] | None = None
     #: True when `outcome` may be asked for any rounds, whatever it was asked for before: what it pays depends on the
     #: round alone, and the memory holds no more than the account. Else it is asked for rounds 1, 2, 3, ... in turn.
     any_round: bool = False

@@ -76,6 +76,37 @@ def reals(name: str, values: Any, *, low: float, high: float, least: int = 1) ->
     return tuple(real(f"{name}[{i}]", value, low=low, high=high) for i, value in enumerate(items))
 
 
+def shares(name: str, values: Any, count: int) -> tuple[float, ...]:
+    """A law over `count` things: as many numbers, none below 0, with the sum 1.
+
+    >>> shares("shares", [0.5, 0.4], 2)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: shares must be 2 numbers with the sum 1, got [0.5, 0.4]
+    """
+    known = reals(name, values, low=0, high=1)
+    if len(known) != count or abs(sum(known) - 1.0) > 1e-9:
+        raise InvalidArgument(f"{name} must be {count} numbers with the sum 1, got {values!r}")
+    return known
+
+
+def choices(name: str, rows: Any, actions: int, columns: int | None = None) -> tuple[tuple[int, ...], ...]:
+    """A table of actions, whole numbers from 0 to actions - 1; rows of `columns` items, or of as many as the first.
+
+    >>> choices("policies", [[0, 1], [0, 2]], 2)
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: policies[1][1] must be <= 1, got 2
+    """
+    known = [sequence(f"{name}[{i}]", row) for i, row in enumerate(sequence(name, rows))]
+    wanted = len(known[0]) if columns is None else columns
+    for i, row in enumerate(known):
+        if len(row) != wanted:
+            raise InvalidArgument(f"{name}[{i}] must have {wanted} actions, one a context, got {len(row)}")
+    return tuple(
+        tuple(integer(f"{name}[{i}][{c}]", action, low=0, high=actions - 1) for c, action in enumerate(row))
+        for i, row in enumerate(known)
+    )
+
+
 def sequence(name: str, values: Any, *, least: int = 1) -> Sequence[Any]:
     """A sequence (or vector) of at least `least` items."""
     if isinstance(values, str | bytes) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):

@@ -35,6 +35,7 @@ GAMES = [
     games.Advice([0.2, 0.7], [[1, 0], [0.3, 0.7], [0, 1]]),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, contexts=[[0.5, -1.0]] * 60),
     games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6]),
+    games.Grouped([games.Bernoulli([0.2, 0.9]), games.Bernoulli([0.7, 0.3])], [0.4, 0.6], [[0, 0], [1, 1]]),
     games.LinearLosses([[0.6, -0.8], [-1.0, 0.0], [0.5, 0.5]] * 20, radius=2.0),
     games.LinearLosses([[1.0], [-1.0]] * 30, contexts=[[0.5, -1.0]] * 60),
     games.Quadratic([1.0, 0.5, 0.2], [0.5, -0.5, 1.0], noise=0.5),

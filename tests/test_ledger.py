@@ -101,6 +101,8 @@ def value_for(learner, action, draw):
     if learner.feedback == "symbol":
         return draw.choice(learner.symbols[action])
     rewards = [draw.random() for _ in range(learner.actions)]
+    if learner.one_hot:
+        rewards = [float(each == max(rewards)) for each in rewards]
     return rewards if learner.feedback == "full" else rewards[0]
 
 

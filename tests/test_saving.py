@@ -28,6 +28,8 @@ def feedback(f, draw, ticket):
     if f.learner.feedback == "symbol":
         return draw.choice(f.learner.symbols[f._room.pending[ticket].action])
     rewards = [draw.random() for _ in range(f.learner.feedback_size)]
+    if f.learner.one_hot:
+        rewards = [float(each == max(rewards)) for each in rewards]
     return rewards if f.learner.feedback in ("full", "gradient") else rewards[0]
 
 

@@ -53,7 +53,10 @@ def also(**stated):
 REFUSED = [
     ({"actions": None}, "actions of Stated must be a whole number, got None"),
     ({"feedback": "bandt"}, "feedback of Stated must be one of bandit, full, symbol, gradient, got 'bandt'"),
-    ({"comparator": "acton"}, "comparator of .* must be one of action, expert, map, truth, changing, got 'acton'"),
+    (
+        {"comparator": "acton"},
+        "comparator of .* must be one of action, expert, map, policy, truth, .*, got 'acton'",
+    ),
     ({"smallest": 1.0, "largest": 0.0}, "smallest of Stated is 1.0, above largest, 0.0"),
     ({"smallest": "a"}, "smallest of Stated is 'a', above largest"),
     ({"scale": -1}, "scale of Stated must be >= 0, got -1"),

@@ -116,6 +116,8 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
         return arenas.RangedLosses(gradients, 1.0, contexts, low, high)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
+    if learner.one_hot:
+        rewards = np.eye(learner.actions)[table.argmax(axis=1)]
     game = games.RewardTable(rewards, "full" if learner.feedback == "full" else "bandit", contexts=contexts)
     return game if (low, high) == (0.0, 1.0) else arenas.Stretched(game, low, high)
 
@@ -157,6 +159,9 @@ def extremes(learner: Learner, action: int) -> Iterator[Any]:
     """The least and the largest that the learner can be told of an action."""
     if learner.feedback == "symbol":
         yield from (np.array([float(code)]) for code in (0, len(set(learner.symbols[action])) - 1))
+    elif learner.one_hot:
+        span = learner.largest - learner.smallest
+        yield from (learner.smallest + span * np.eye(learner.actions)[which] for which in (0, -1))
     else:
         ends = (max(learner.smallest, -FAR), min(learner.largest, FAR))
         yield from (np.full(learner.feedback_size, end) for end in ends)

@@ -180,6 +180,7 @@ class Shape(NamedTuple):
     point: int = 0  # those of them that are the action
     maps: bool = False  # whether rewards are mapped to the learner's range
     numbers: bool = False  # whether the number of the prediction waits beside the feedback
+    one_hot: bool = False  # whether feedback must name one right action
 
 
 @cache
@@ -190,7 +191,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     information the tally has a row of actions for all and one for each value.
     """
     begin, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point, maps, numbers = shape
+    grows, informs, values, memo, point, maps, numbers, one_hot = shape
 
     def loop(
         budget,
@@ -358,6 +359,12 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
                 sound = True
                 for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
                     sound = sound and smallest <= feedback[i] <= largest
+                if one_hot:
+                    right = 0
+                    for i in range(count):
+                        right += feedback[i] == given[1]
+                        sound = sound and (feedback[i] == given[0] or feedback[i] == given[1])
+                    sound = sound and right == 1
                 if not sound:
                     t -= 1
                     reason = BAD_FEEDBACK

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from belated.engine.workspace import Setting, Tables, bad_context, limits
-from belated.errors import InvalidArgument, InvalidFeedback
+from belated.engine.workspace import Setting, Tables, bad_context, check_told
+from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
 from belated.protocols import NEVER, Learner
@@ -30,7 +30,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
     k0, k1 = key_of(setting.seed, replication)
     params, memory, law_params = game.params(), np.zeros(game.memory()), law.params()
     size, point = game.feedback_size, game.point_size
-    vector, (smallest, largest) = np.zeros(max(size, point)), setting.feedback_range
+    vector = np.zeros(max(size, point))
     # One row of counts for all, and one for each value of the side information.
     values = getattr(setting.forecaster.learner, "values", 0)
     pulls, observed, cancelled, dropped, peaks = (np.zeros((values + 1, game.actions), np.int64) for _ in range(5))
@@ -70,10 +70,7 @@ def play_plainly(setting: Setting, tables: Tables, replication: int, tick: Calla
         delay = int(delay_of(law_params, k0, k1, t, action if looks else 0, *told))
         if delay < 0:
             raise InvalidArgument(f"{law!r} gave a delay below 0, {where}")
-        if not ((vector[:size] >= smallest) & (vector[:size] <= largest)).all():
-            raise InvalidFeedback(
-                f"{game!r} gave feedback outside {limits(setting)}, {vector[:size].tolist()}, {where}"
-            )
+        check_told(setting, vector[:size], where)
         if setting.record:
             (tables.points if point else tables.actions)[replication, t - 1] = decision.action
             tables.delays[replication, t - 1] = delay

@@ -242,6 +242,7 @@ def _check_rows(learner: Learner, game: Game) -> None:
         return
     rows = getattr(game, "contexts", None)
     rows = getattr(game, "X", None) if rows is None else rows
+    rows = np.arange(game.values)[:, None] if rows is None and game.values else rows
     for row in np.unique(np.asarray(rows, float), axis=0) if rows is not None else ():
         learner.check_context(row)
 

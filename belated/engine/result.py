@@ -88,11 +88,15 @@ class Result:
 
     @property
     def regret_range(self) -> tuple[float, float]:
-        """What regret can be at the horizon, whoever plays: 0 to n times the largest gap, or n times the range."""
+        """What regret can be at the horizon, whoever plays: 0 to n times the largest gap, or n times the range.
+
+        Below 0 where the comparator need not be the best there is.
+        """
         game, means = self.setting.game, self.setting.game.means
         if not game.stochastic or means is None:
             return -self.rounds * game.scale, self.rounds * game.scale
-        return 0.0, self.rounds * float(np.ptp(np.asarray(means, float), axis=-1).max())
+        most = self.rounds * float(np.ptp(np.asarray(means, float), axis=-1).max())
+        return 0.0 if game.comparator in ("action", "map") else -most, most
 
     def judge(self, level: float = LEVEL, family: int = 1) -> Verdict:
         """The mean regret against the bound, with confidence; with `family` verdicts given together, all at once."""

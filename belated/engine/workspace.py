@@ -13,6 +13,7 @@ import numpy as np
 from belated.engine import loop, mailbox
 from belated.errors import BadKernel, BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
+from belated.forecasters.base import check_one_hot
 from belated.forecasters.instance import parts_of, supply
 from belated.forecasters.room import Kernels
 from belated.kernels import pointers, states
@@ -125,7 +126,8 @@ class Workspace:
         by_action = law.depends_on_action or law.depends_on_reward
         default = (float(rule.scaled(setting.default or 0.0)), setting.default is not None)
         seed = seed_words(setting.seed)
-        maps = (rule.reward_range or (0.0, 1.0), (float(learner.smallest), float(learner.largest)))
+        taken = (float(learner.smallest), float(learner.largest))
+        maps = (rule.reward_range or taken, taken)
         self._fixed_head = (
             setting.rounds,
             setting.expiry,
@@ -233,8 +235,7 @@ class Workspace:
         if reason == loop.BAD_DELAY:
             raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
         if reason == loop.BAD_FEEDBACK:
-            given = self._buffers[1][: setting.game.feedback_size].tolist()
-            raise InvalidFeedback(f"{setting.game!r} gave feedback outside {limits(setting)}, {given}, {where}")
+            check_told(setting, self._buffers[1][: setting.game.feedback_size], where)
         if reason == loop.BAD_CONTEXT:
             raise bad_context(setting, self._buffers[2], where)
         if reason == loop.BAD_POINT:
@@ -277,9 +278,14 @@ def bad_context(setting: Setting, context: Any, where: str) -> InvalidArgument:
     )
 
 
-def limits(setting: Setting) -> str:
-    """The range of feedback as messages show it."""
-    return f"[{setting.game.smallest:g}, {setting.game.largest:g}]"
+def check_told(setting: Setting, feedback: Any, where: str) -> None:
+    """Refuse feedback that the game does not say it gives, or the learner not that it takes."""
+    game, (smallest, largest) = setting.game, setting.feedback_range
+    if not ((feedback >= smallest) & (feedback <= largest)).all():
+        said = f"[{game.smallest:g}, {game.largest:g}]"
+        raise InvalidFeedback(f"{game!r} gave feedback outside {said}, {feedback.tolist()}, {where}")
+    rule = setting.forecaster
+    check_one_hot(f"{where} the feedback of {game!r} to {rule!r}", feedback, rule.learner, rule.reward_range)
 
 
 _kernels: dict[Any, Any] = {}
@@ -304,7 +310,7 @@ def loop_of(rule: Forecaster, game: Game) -> Any:
     assert kernels is not None and isinstance(learner, Learner)
     maps = rule.reward_range is not None
     asked = learner.values, learner.memo, learner.point_size
-    shape = loop.Shape(rule.grows, game.context_size > 0, *asked, maps, rule.numbers_letters)
+    shape = loop.Shape(rule.grows, game.context_size > 0, *asked, maps, rule.numbers_letters, learner.one_hot)
     return loop.make_loop(kernels, shape)
 
 

@@ -17,7 +17,7 @@ from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import saving
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
-from belated.protocols import Decision, Learner
+from belated.protocols import Decision, Floats, Learner
 from belated.spelling import Spelled
 
 if TYPE_CHECKING:
@@ -443,10 +443,10 @@ class Forecaster(Spelled, ABC):
             low, high = self.reward_range
             if not ((vector >= low) & (vector <= high)).all():
                 raise InvalidFeedback(f"feedback must lie in [{low:g}, {high:g}], got {shown(feedback)}")
-            return self.scaled(vector)
-        if not ((vector >= spec.smallest) & (vector <= spec.largest) & np.isfinite(vector)).all():
+        elif not ((vector >= spec.smallest) & (vector <= spec.largest) & np.isfinite(vector)).all():
             raise InvalidFeedback(f"feedback must {_limits(spec)}, got {shown(feedback)}")
-        return vector
+        check_one_hot("feedback", vector, spec, self.reward_range)
+        return self.scaled(vector)
 
     def scaled(self, rewards: Any) -> Any:
         """Rewards of `reward_range`, or one of them, as the learner takes them."""
@@ -465,6 +465,22 @@ class Forecaster(Spelled, ABC):
     @property
     def _instances(self) -> list[Any]:
         return [seat.learner for seat in self._room.seats]
+
+
+def check_one_hot(name: str, rewards: Floats, learner: Any, reward_range: tuple[float, float] | None = None) -> None:
+    """Refuse rewards that do not name one right action, where the learner says that they do.
+
+    >>> import belated as bl
+    >>> check_one_hot("feedback", np.array([0.3, 0.9]), bl.Perceptron(features=1))
+    Traceback (most recent call last):
+    belated.errors.InvalidFeedback: feedback must be 1 for the one right action and 0 for all others, got [0.3, 0.9]
+    """
+    if not getattr(learner, "one_hot", False):
+        return
+    low, high = reward_range or (learner.smallest, learner.largest)
+    if (rewards == high).sum() != 1 or (rewards == low).sum() != len(rewards) - 1:
+        wanted = f"{high:g} for the one right action and {low:g} for all others"
+        raise InvalidFeedback(f"{name} must be {wanted}, got {rewards.tolist()}")
 
 
 def _encoded(learner: Learner, action: int, symbol: Any) -> Any:

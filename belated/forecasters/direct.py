@@ -106,9 +106,10 @@ class Direct(Forecaster):
         peaked = learner.bound_at_peak(case.n, float(case.peak.max()), case.constant)
         if peaked is not None and not case.by_action:
             return PeakTheorem(learner, case.peak, case.constant, scale=case.scale)
+        excluded = f"the delays depend on the action, which the bound of {name} under delay excludes"
         if case.means is None:
             if known is not None or peaked is not None:
-                return f"the delays depend on the action, which the bound of {name} under delay excludes"
+                return excluded
             if learner.point_size:
                 return f"no theorem bounds {name} with these steps and delays"
             if type(learner).bound_at_peak is not Learner.bound_at_peak:
@@ -118,7 +119,7 @@ class Direct(Forecaster):
         mean = None if peak is None else float(peak.mean())
         said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), mean)
         if isinstance(said, str):
-            return said
+            return said if known is None and peaked is None else excluded
         return DirectTheorem(learner, case.means, case.peaks, peak, scale=case.scale)
 
     def kernels(self, parts: Parts) -> Kernels:

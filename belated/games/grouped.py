@@ -29,17 +29,22 @@ class Grouped(Game):
     whichever that is, and its random numbers are its own. The side information is the number of the context.
 
     Regret is the sum of the games' own: the comparator is the best map from contexts to actions. See `PerContext` for
-    learners.
+    learners. With `policies`, a table of the action that each takes in each context, it is the best of these: the one
+    that earns most in the mean over contexts (of several the first). The games must have a law then, and regret is the
+    sum of what that policy earns more in the mean, in the contexts that came. See `PolicyElimination`.
 
     >>> import belated as bl
     >>> game = bl.games.Grouped([bl.games.Bernoulli([.2, .8]), bl.games.Bernoulli([.7, .3])])
     >>> game.values, game.actions, game.means
     (2, 2, ((0.2, 0.8), (0.7, 0.3)))
+    >>> bl.games.Grouped(game.games, policies=[[0, 0], [1, 1], [0, 1]]).best
+    (1, 1)
     """
 
     context_size = 1
     games: Sequence[Game]
     shares: Sequence[float] | None = None
+    policies: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
         games = tuple(require.sequence("games", self.games))
@@ -47,10 +52,12 @@ class Grouped(Game):
             _check(i, game, games[0])
         object.__setattr__(self, "games", games)
         if self.shares is not None:
-            shares = require.reals("shares", self.shares, low=0, high=1)
-            if len(shares) != len(games) or abs(sum(shares) - 1.0) > 1e-9:
-                raise InvalidArgument(f"shares must be {len(games)} numbers with the sum 1, got {self.shares!r}")
-            object.__setattr__(self, "shares", shares)
+            object.__setattr__(self, "shares", require.shares("shares", self.shares, len(games)))
+        if self.policies is not None:
+            policies = require.choices("policies", self.policies, self.actions, len(games))
+            if self.means is None or any(game.comparator != "action" for game in games):
+                raise InvalidArgument(f"policies need games with a law, whose actions have means, got {games[0]!r}")
+            object.__setattr__(self, "policies", policies)
 
     @property
     def values(self) -> int:  # type: ignore[override]
@@ -70,7 +77,9 @@ class Grouped(Game):
 
     @property
     def comparator(self) -> Any:  # type: ignore[override]
-        """The best map, if each game's own is the best action."""
+        """The best policy of a table; else the best map, if each game's own is the best action."""
+        if self.policies is not None:
+            return "policy"
         theirs = {game.comparator for game in self.games}
         return "map" if theirs == {"action"} else None if None in theirs else "changing"
 
@@ -79,6 +88,23 @@ class Grouped(Game):
         """Those of each game, one row a context."""
         rows = tuple(game.means for game in self.games)
         return None if None in rows else rows
+
+    @property
+    def chances(self) -> Floats:
+        """The probability of each context."""
+        return np.asarray(self.shares or [1.0 / len(self.games)] * len(self.games))
+
+    @property
+    def best(self) -> tuple[int, ...] | None:
+        """The policy that earns most in the mean, of several the first; None without policies."""
+        if self.policies is None:
+            return None
+        values = [self.chances @ row for row in self._rewards(np.asarray(self.policies))]
+        return tuple(self.policies[int(np.argmax(values))])
+
+    def _rewards(self, policies: Any) -> Floats:
+        """What policies earn in the mean in each context."""
+        return np.asarray(np.asarray(self.means)[np.arange(len(self.games)), policies], np.float64)
 
     @property
     def scale(self) -> float:  # type: ignore[override]
@@ -117,21 +143,28 @@ class Grouped(Game):
             game.check_playable()
 
     def params(self) -> Floats:
-        """How many games, the room for the parameters and for the memory of one; cumulated shares; the parameters."""
+        """How many games, the room for the parameters and for the memory of one; cumulated shares; the parameters.
+
+        With policies: what the best action of each context earns more than the best policy.
+        """
         parts = [np.asarray(game.params(), float) for game in self.games]
         room = max(map(len, parts))
-        shares = self.shares or [1.0 / len(parts)] * len(parts)
         padded = [np.concatenate([part, np.zeros(room - len(part))]) for part in parts]
-        return np.concatenate([[len(parts), room, self._room], np.cumsum(shares), *padded])
+        spared = [] if self.best is None else np.max(self.means, axis=1) - self._rewards(self.best)
+        return np.concatenate([[len(parts), room, self._room], np.cumsum(self.chances), *padded, spared])
 
     @property
     def any_round(self) -> bool:  # type: ignore[override]
         return all(game.any_round for game in self.games)
 
     @property
+    def _counts(self) -> bool:
+        return not self.any_round or self.policies is not None
+
+    @property
     def _room(self) -> int:
-        # A game that counts its own rounds has the count behind its memory.
-        return max(game.memory() for game in self.games) + (not self.any_round)
+        # A game whose rounds are counted has the count behind its memory.
+        return max(game.memory() for game in self.games) + self._counts
 
     def memory(self) -> int:
         """The memory of each game."""
@@ -143,11 +176,13 @@ class Grouped(Game):
 
     @property
     def outcome(self) -> Any:
-        return (_make_outcome if self.any_round else _make_outcome_in_turn)(self.games[0].outcome)
+        if not self.any_round:
+            return _make_outcome_in_turn(self.games[0].outcome)
+        return _make_outcome(self.games[0].outcome, self._counts)
 
     @property
     def regret(self) -> Any:
-        return _make_regret(self.games[0].regret)
+        return _make_regret(self.games[0].regret, self.policies is not None)
 
 
 def _check(i: int, game: Any, first: Any) -> None:
@@ -178,13 +213,15 @@ def drawn(params, k0, k1, round_):
 
 
 @cache
-def _make_outcome(outcome: Any) -> Any:
+def _make_outcome(outcome: Any, counts: bool) -> Any:
     inner = kernel(outcome)
 
     def grouped(params, memory, k0, k1, round_, action, feedback):
         value = drawn(params, k0, k1, round_)
         own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
         own_memory = behind(memory, value * int(params[2]))
+        if counts:
+            memory[(value + 1) * int(params[2]) - 1] += 1.0
         return inner(own_params, own_memory, k0, k1, round_, action, feedback)
 
     return grouped
@@ -209,7 +246,8 @@ def _make_outcome_in_turn(outcome: Any) -> Any:
 
 
 @cache
-def _make_regret(regret: Any) -> Any:
+def _make_regret(regret: Any, judged: bool) -> Any:
+    """The sum of the games' own; with policies less what the best of them loses in each context."""
     inner = kernel(regret)
 
     def grouped(params, memory):
@@ -217,6 +255,9 @@ def _make_regret(regret: Any) -> Any:
         for value in range(int(params[0])):
             own_params = behind(params, 3 + int(params[0]) + value * int(params[1]))
             total += inner(own_params, behind(memory, value * int(params[2])))
+            if judged:
+                spared = params[3 + int(params[0]) + int(params[0]) * int(params[1]) + value]
+                total -= memory[(value + 1) * int(params[2]) - 1] * spared
         return total
 
     return grouped

@@ -12,7 +12,7 @@ from belated.errors import InvalidArgument
 from belated.protocols import Delays, Game
 
 FEEDBACK = ("bandit", "full", "symbol", "gradient")
-COMPARATORS = ("action", "expert", "map", "truth", "changing")
+COMPARATORS = ("action", "expert", "map", "policy", "truth", "changing")
 
 
 def check_stated(spec: Game | Delays) -> None:

@@ -36,6 +36,8 @@ def state_dtype(learner: Learner) -> np.dtype[Any]:
     require.integer(f"actions of {name}", learner.actions, low=1)
     if not learner.smallest < learner.largest:
         raise InvalidArgument(f"smallest of {name} must be below largest, got {learner.smallest} and {learner.largest}")
+    if learner.one_hot and learner.feedback != "full":
+        raise InvalidArgument(f"one_hot of {name} is about full feedback, it learns from {learner.feedback} feedback")
     for what in ("memo", "point_size"):
         require.integer(f"{what} of {name}", getattr(learner, what), low=0)
     if learner.point_size > learner.memo:

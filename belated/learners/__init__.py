@@ -23,8 +23,10 @@ from belated.learners.mdp_exp3 import MDPExp3
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.per_context import PerContext
 from belated.learners.perceptron import Perceptron
+from belated.learners.policy_elimination import PolicyElimination
 from belated.learners.rand_cbp import RandCBP
 from belated.learners.rand_cbp_side import RandCBPside
+from belated.learners.randomized_ucb import RandomizedUCB
 from belated.learners.round_robin import RoundRobin
 from belated.learners.thompson import ThompsonBernoulli
 from belated.learners.tsallis_inf import TsallisINF
@@ -59,8 +61,10 @@ __all__ = [
     "NeighborhoodWatch2",
     "PerContext",
     "Perceptron",
+    "PolicyElimination",
     "RandCBP",
     "RandCBPside",
+    "RandomizedUCB",
     "RoundRobin",
     "ThompsonBernoulli",
     "TsallisINF",

@@ -46,6 +46,7 @@ class Cover(Learner):
     horizon: int
     actions = 2
     feedback = "full"
+    one_hot = True
     reads_answering = False
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ class MistakeDriven(Learner):
     """
 
     feedback = "full"
+    one_hot = True
     comparator = "truth"
     reads_answering = False
     #: M in the game that it faces, where that is known.

@@ -138,6 +138,10 @@ class PerContext(Learner):
         return self.learner.feedback_size
 
     @property
+    def one_hot(self) -> bool:  # type: ignore[override]
+        return self.learner.one_hot
+
+    @property
     def smallest(self) -> float:  # type: ignore[override]
         return self.learner.smallest
 

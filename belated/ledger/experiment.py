@@ -17,6 +17,7 @@ from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
 from belated.forecasters import Forecaster
+from belated.forecasters.base import check_one_hot
 from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import state_dtype
 from belated.ledger.errors import Refused
@@ -144,7 +145,9 @@ class Experiment:
             return np.array([self._scaled(value)])
         if not isinstance(value, list) or len(value) != len(self.actions):
             raise InvalidFeedback(f"value must be a list of {len(self.actions)} rewards, one an action, got {value!r}")
-        return np.array([self._scaled(each) for each in value])
+        vector = np.array([self._scaled(each) for each in value])
+        check_one_hot("value", np.array(value, float), self.learner, (self.low, self.high))
+        return vector
 
     def check(self, value: Any) -> None:
         """Refuse a value that no action could have; symbols are looked at when the action is known."""

@@ -23,6 +23,7 @@ from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the
     curved_descent,
     delayed_descent,
     dual_averaging,
+    policy_elimination,
     slowed_descent,
     smooth_descent,
     subsampling,

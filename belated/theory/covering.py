@@ -14,6 +14,7 @@ _COMPARATORS = {
     "action": "the best action",
     "expert": "the best expert",
     "map": "the best map from values of the side information to actions",
+    "policy": "the best policy of its table",
     "truth": "the truth",
 }
 

@@ -1,4 +1,4 @@
-"""Bounds for the other systems of the paper's table 1: bits, points, and labels."""
+"""Bounds for the other systems of the paper's table 1: bits, points, labels, and policies."""
 
 from __future__ import annotations
 
@@ -118,3 +118,27 @@ def dual_averaging(n: int, start: float, smoothness: float, radius: float, noise
     """
     late = tau + 1.0
     return min(n, late) * start + smoothness * (radius * late) ** 2 / 2 + math.sqrt(2.0 * n) * noise * radius
+
+
+def policy_elimination(n: float, actions: int, policies: int, delta: float, peak: float = 0.0) -> float:
+    """PolicyElimination told directly: G* + 17 sqrt(2 n K L_n), L_m = ln(4 N m^2 / delta), with probability 1 - delta.
+
+    Pseudo-regret against the best of N policies, i.i.d. contexts and rewards; delays that look at neither contexts,
+    actions nor rewards, so that the rounds of the first m rewards are given beforehand, whichever m. Their estimates,
+    in the order of the rounds, are martingale differences of variance 2 K at most, as long as the policy is not
+    dropped, and of range 1 / mu <= sqrt(2 K m / L_m) from m = 2 K L_m on (mu falls with the rewards known, and each was
+    predicted with fewer than m): by Freedman's inequality the mean is off by at most (1/3 + sqrt(19) / 3) sqrt(2 K L_m
+    / m) < b_m = 2 sqrt(2 K L_m / m), but for a chance of delta / (4 N m^2) on either side: less than delta for all
+    policies and all m. Policies are dropped at 2 b_m < 1 only, which is m > 32 K L_m. So the best is never dropped, and
+    one that is left is within 4 b_m. Round t knows of at least t - 1 - G* rewards: after the first G* + 1 rounds it
+    costs at most 4 b_m + K mu <= 8.5 sqrt(2 K L_n / m), and the sum of m^(-1/2) is at most 2 sqrt(n) - 1.
+
+    Dudik et al. 2011 have 16 sqrt(2 K ln(4 n^2 N / delta)) (tau + sqrt(n)) for a constant delay tau.
+
+    >>> round(policy_elimination(1_000_000, 2, 20, 0.05, peak=100))
+    201319
+    """
+    n, k = require.real("n", n, low=1), require.integer("actions", actions, low=1)
+    chance = require.real("delta", delta, above=0, below=1)
+    known = math.log(4.0 * require.integer("policies", policies, low=1) * n * n / chance)
+    return require.real("peak", peak, low=0) + 17.0 * math.sqrt(2.0 * n * k * known)

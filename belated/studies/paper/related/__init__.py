@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Section, Text
 from belated.studies.paper.part import Part
-from belated.studies.paper.related import agarwal, langford, mesterharm, outage, weinberger
+from belated.studies.paper.related import agarwal, desautels, dudik, langford, mesterharm, neu, outage, weinberger
 from belated.studies.paper.related.shared import Entry, Series, System
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
@@ -17,7 +17,9 @@ from belated.studies.run import Done
 if TYPE_CHECKING:
     import polars
 
-SYSTEMS: tuple[System, ...] = tuple(module.SYSTEM for module in (weinberger, langford, mesterharm, agarwal, outage))
+SYSTEMS: tuple[System, ...] = tuple(
+    module.SYSTEM for module in (weinberger, langford, mesterharm, agarwal, desautels, neu, dudik, outage)
+)
 
 OPENING = (
     "The paper's table 1 names those who learned from late feedback before it. Each of them is in the catalog: what it "
