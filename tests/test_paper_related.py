@@ -15,8 +15,8 @@ from belated.studies.store import Store
 from belated.theory.related import subsampling
 
 TINY = {
-    "weinberger": weinberger.Size(rounds=64, delays=(0, 1, 3), sequences=9),
-    "langford": langford.Size(rounds=1024, delays=(0, 3, 7, 15), halves=(1, 2, 4, 8, 12, 16, 20, 24, 32, 36, 48, 64)),
+    "weinberger": weinberger.Size(rounds=64, delays=(0, 3), sequences=9),
+    "langford": langford.Size(rounds=4096, delays=(0, 3, 7, 15), halves=(1, 4, 8, 16, 24, 32, 36, 48, 64)),
     "mesterharm": mesterharm.Size(experts=16, delays=(0, 3), rows=300, runs=16, late=(0, 7, 31)),
     "agarwal": agarwal.Size(horizons=((1_000, 20), (10_000, 6)), workers=4),
     "desautels": desautels.Size(rounds=80, runs=6, longer=2, batched=2),
@@ -192,7 +192,7 @@ def test_states(done, monkeypatch):
 def test_policies(done, monkeypatch):
     assert dudik.game().best == dudik.policies()[0]
     assert word(done, dudik, "PolicyElimination: mean regret") == "vacuous"
-    assert word(done, dudik, "PolicyElimination: a round of delay") in ("holds", "likely holds", "unclear")
+    assert word(done, dudik, "PolicyElimination: a round of delay").startswith(("likely holds", "unclear"))
     monkeypatch.setattr(dudik, "UNIFORM", -0.1)
     assert word(done, dudik, "PolicyElimination: a round of delay") in ("fails", "likely fails")
 
@@ -207,5 +207,5 @@ def test_an_outage(done, monkeypatch):
     assert pool.regret[-1] > 50 * told.regret[-1]
     assert told.bound[-1] == pytest.approx(2 * math.sqrt(2 * (10_000 + 999 * 1000)))
     assert pool.bound[-1] == pytest.approx(2 * math.sqrt(2 * 1000 * 10_000))
-    monkeypatch.setattr(outage, "TOLD", outage.POOL)
+    monkeypatch.setattr(outage, "PLAYERS", dict.fromkeys(outage.PLAYERS, outage.PLAYERS[outage.POOL]))
     assert word(done, outage, "Through the outage") == "fails"
