@@ -18,7 +18,7 @@ from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Finding, Rows, Section, Text
 from belated.studies.paper import related
 from belated.studies.paper.part import Part
-from belated.studies.paper.related.shared import PROVED, Entry
+from belated.studies.paper.related.shared import Entry, text
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
 from belated.studies.stats import Interval, matching, number
@@ -123,9 +123,9 @@ ROWS = (
     ("partial monitoring with side information, adversarial", "the same", "the paper: BOLD", "side"),
 )
 #: What the right side of a row that is measured here is.
-SIDES = dict.fromkeys(EQUAL, f"(τ + 1) R'(n/(τ + 1)), measured; {PROVED}") | {
-    "stochastic": f"R'(n) + Σ Δ_i G*_i, measured; {PROVED}",
-    "adversarial": f"(1 + G*) R'(n/(1 + G*)), measured; {PROVED}",
+SIDES = dict.fromkeys(EQUAL, "(τ + 1) R'(n/(τ + 1)), measured; equal for BOLD, by the paper") | {
+    "stochastic": "R'(n) + Σ Δ_i G*_i, measured; proved in the paper",
+    "adversarial": "(1 + G*) R'(n/(1 + G*)), measured; proved in the paper",
 }
 
 
@@ -164,7 +164,7 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
 
 
 def _entry(name: str, pair: Measured, late: Result, base: Result, verdict: Verdict) -> Entry:
-    what = f"{pair.delayed.forecaster!r}, {pair.delayed.delays!r}"
+    what = f"{text(pair.delayed.forecaster)}, {pair.delayed.delays!r}"
     without = base.mean_regret if base.rounds == late.rounds else None
     return Entry(what, late.mean_regret, without, verdict.bound, verdict.word, SIDES[name])
 

@@ -15,7 +15,7 @@ from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.beyond.shared import ratio_interval
-from belated.studies.paper.related.shared import PROVED, Entry, System, draw, late_panel
+from belated.studies.paper.related.shared import PROVED, Entry, System, draw, experiment, late_panel
 from belated.studies.run import Done
 from belated.studies.stats import Interval, number
 from belated.theory.verdicts import certain
@@ -92,8 +92,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "best point:</p>"
         ),
         Formula("E Σ<sub>t</sub> (f(x<sub>t</sub>) - f*) ≤ 12.8 β R² (τ + 1) + 3.92 &sigma; R √n"),
-        Text(
-            f"<b>Experiment.</b> f(x) = Σ A<sub>i</sub> (x<sub>i</sub> - c<sub>i</sub>)²/2, A = {CURVATURES}, c = "
+        experiment(
+            f"f(x) = Σ A<sub>i</sub> (x<sub>i</sub> - c<sub>i</sub>)²/2, A = {CURVATURES}, c = "
             f"{CENTRE}, from 0: β = 1, R² = {DISTANCE**2:.2f}. Without noise {ROUNDS:,} rounds, which leave nothing "
             f"to chance; with &sigma; = 1 replications: {often}. Workers: {UNITS:,} units of time, {size.workers} "
             "replications each."

@@ -21,7 +21,7 @@ from belated.studies import figures
 from belated.studies.cells import Cell, Play, Table, Tell, code_of
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.beyond.shared import pair, together
-from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, late_panel
+from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, experiment, late_panel
 from belated.studies.run import Done
 from belated.studies.stats import mean_interval, number
 from belated.theory.verdicts import LEVEL
@@ -152,8 +152,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "R<sub>n</sub> ≤ (max f - min f) · #{t: C<sub>t</sub> > C} + e<sup>C</sup> "
             "√(C<sub>1</sub> n &alpha;<sub>n</sub> I<sub>n</sub>)"
         ),
-        Text(
-            f"<b>Experiment.</b> {POINTS} points of [0, 1], covariance exp(-(x - x')²/(2 · {SCALE}²)), noise of "
+        experiment(
+            f"{POINTS} points of [0, 1], covariance exp(-(x - x')²/(2 · {SCALE}²)), noise of "
             f"variance {NOISE}, δ = 0.1; {size.rounds:,} rounds, {size.runs} functions, the same for all. Three rules: "
             "the deviation of what has come (<i>stale</i>), of all that was chosen (<i>hallucinated</i>; no bound is "
             "proved for it under delay, and it is what people run), and that times e<sup>C</sup>, C = ln(2)/2 "

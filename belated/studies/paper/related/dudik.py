@@ -15,7 +15,7 @@ from belated.learners import PolicyElimination
 from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, late_panel
+from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, experiment, late_panel
 from belated.studies.run import Done
 from belated.studies.stats import number
 from belated.studies.variants import PolicyExp4
@@ -89,8 +89,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "contexts, actions and rewards, N policies, K actions: no root of a logarithm on the delay.</p>"
         ),
         Formula("R<sub>n</sub> ≤ G* + 17 √(2 n K ln(4 N n²/δ))"),
-        Text(
-            f"<b>Experiment.</b> {CONTEXTS} contexts, {ACTIONS} actions, {COUNT} policies; in each context one action "
+        experiment(
+            f"{CONTEXTS} contexts, {ACTIONS} actions, {COUNT} policies; in each context one action "
             f"pays with probability {GOOD}, the others with {BAD}, and one policy knows which. {size.rounds:,} rounds, "
             f"{size.runs} runs, δ = 0.05, the constants of the theorem. Beside it Exp4 over the same policies, in a "
             "pool (BOLD's theorem covers it) and told directly (none does)."

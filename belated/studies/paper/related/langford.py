@@ -15,7 +15,17 @@ from belated.learners import GradientDescent
 from belated.studies import figures
 from belated.studies.cells import Cell
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, late_panel, text
+from belated.studies.paper.related.shared import (
+    PROVED,
+    Entry,
+    Found,
+    Series,
+    System,
+    draw,
+    experiment,
+    late_panel,
+    text,
+)
 from belated.studies.run import Done
 from belated.studies.stats import number
 from belated.theory.verdicts import Verdict, certain
@@ -77,8 +87,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Formula(
             "R<sub>n</sub> ≤ 2 F L √((1 + 2τ) n), &nbsp; R<sub>n</sub> ≤ 2 F L √(n + 2 Σ<sub>t</sub> G<sub>t</sub>)"
         ),
-        Text(
-            f"<b>Experiment.</b> Points of [-1, 1], gradients 1 and -1 in square waves, {size.rounds:,} rounds; the "
+        experiment(
+            f"Points of [-1, 1], gradients 1 and -1 in square waves, {size.rounds:,} rounds; the "
             f"worst of {len(size.halves):,} half periods from {min(size.halves)} to {max(size.halves):,}, for each "
             "rule and delay. Nothing is left to chance, so one play says all. (Random blocks would show nothing: on "
             "these every forecaster expects the same.) <i>Not slowed</i> are the steps that would be right without "

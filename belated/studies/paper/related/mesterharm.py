@@ -16,7 +16,18 @@ from belated.protocols import Floats
 from belated.studies import figures
 from belated.studies.cells import Cell
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import PROVED, Entry, Found, Series, System, draw, exactly, late_panel, text
+from belated.studies.paper.related.shared import (
+    PROVED,
+    Entry,
+    Found,
+    Series,
+    System,
+    draw,
+    exactly,
+    experiment,
+    late_panel,
+    text,
+)
 from belated.studies.run import Done
 from belated.studies.stats import matching, mean_interval, number
 from belated.theory.verdicts import LEVEL, Verdict, judge_paired
@@ -123,8 +134,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "average is about 2, but if one fair coin decides all labels, everybody expects n/4 mistakes in the first "
             "half, and the best hypothesis makes none."
         ),
-        Text(
-            f"<b>Experiment.</b> Left: {size.experts:,} thresholds and somebody who asks for the middle of those left, "
+        experiment(
+            f"Left: {size.experts:,} thresholds and somebody who asks for the middle of those left, "
             f"each question τ + 1 times, and says the other label; Halving errs at most log<sub>2</sub> "
             f"{size.experts:,} = {most} times without delay. Right: the Perceptron on {size.rows:,} rows drawn from "
             f"the sphere in {FEATURES} dimensions, margin {GAP}, {size.runs} runs, the same rows for all."

@@ -17,7 +17,7 @@ from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text
 from belated.studies.paper.beyond.shared import exactly, same_play
-from belated.studies.paper.related.shared import STATED, System, late_panel
+from belated.studies.paper.related.shared import STATED, System, experiment, late_panel
 from belated.studies.run import Done
 from belated.studies.stats import mean_interval, number
 from belated.theory.verdicts import LEVEL
@@ -74,8 +74,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "w<sub>t</sub>(x, a) = exp(η Σ<sub>s ≤ t - max(N, τ + 1)</sub> q̂<sub>s</sub>(x, a)), &nbsp; "
             "E[q̂<sub>s</sub> | what was known N rounds before] = q<sub>s</sub>"
         ),
-        Text(
-            f"<b>Experiment.</b> A {ROWS} x {COLUMNS} grid, moves that fail with probability {SLIP}; reward 1 in the "
+        experiment(
+            f"A {ROWS} x {COLUMNS} grid, moves that fail with probability {SLIP}; reward 1 in the "
             f"first cell in {SHARE:.0%} of the rounds, spread evenly, and in the last cell in the others. N = {LAG}, "
             f"mixing {MIXING}, rate {size.rate}; {size.rounds:,} rounds, {size.runs} runs. The best policy earns "
             f"{world.best:.6f} a round, uniform play {1.0 / (ROWS * COLUMNS):.6f}."

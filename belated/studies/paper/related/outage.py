@@ -15,7 +15,7 @@ from belated.studies import figures
 from belated.studies.cells import Cell, Play
 from belated.studies.page import Block, Drawing, Finding, Formula, Text, finding
 from belated.studies.paper.beyond.shared import pair, together
-from belated.studies.paper.related.shared import Found, Series, System
+from belated.studies.paper.related.shared import Found, Series, System, experiment
 from belated.studies.run import Done
 from belated.studies.stats import number
 from belated.theory.verdicts import certain
@@ -84,8 +84,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "prompt and some of it is very late, it is far below. Both are proved here.</p>"
         ),
         Formula("2 F L √(n + 2 Σ G) told directly, &nbsp; 2 F L √((G* + 1) n) under BOLD"),
-        Text(
-            f"<b>Experiment.</b> No delay, but rounds {FIRST:,} to {LAST:,} are answered together at the end of round "
+        experiment(
+            f"No delay, but rounds {FIRST:,} to {LAST:,} are answered together at the end of round "
             f"{LAST:,}. {ROUNDS:,} rounds; gradients (½ + ½ cos a, ½ sin a) with a = t²/10, which leaves nothing to "
             f"chance; and five Bernoulli arms {MEANS} whose rewards are all shown, {size.replications} replications."
         ),

@@ -18,7 +18,7 @@ from belated.games import RewardTable
 from belated.protocols import Delays, Floats, Game
 from belated.studies import figures
 from belated.studies.cells import Cell, Table, Tell, code_of
-from belated.studies.page import Block, Finding
+from belated.studies.page import Block, Finding, Text
 from belated.studies.run import Done
 
 PROVED = "proved here"
@@ -155,6 +155,11 @@ def _expected(result: Result) -> float:
 
 
 # --- what the page shows ---
+
+
+def experiment(html: str) -> Text:
+    """What was played."""
+    return Text(f"<p><b>Experiment.</b> {html}</p>")
 
 
 def text(forecaster: Forecaster) -> str:

@@ -13,7 +13,7 @@ from belated.learners import Cover, DelayedHedge, Hedge
 from belated.studies import figures
 from belated.studies.cells import Cell
 from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
-from belated.studies.paper.related.shared import Found, Series, System, draw, exactly, late_panel
+from belated.studies.paper.related.shared import Found, Series, System, draw, exactly, experiment, late_panel
 from belated.studies.run import Done
 from belated.studies.stats import number
 from belated.theory.related import subsampling
@@ -117,8 +117,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "V<sub>d</sub>(n) = (d + 1) V(n/(d + 1)), &nbsp; V(m) = E|S<sub>m</sub>| / 2 &nbsp; "
             "(if d + 1 divides n; else the sum over the d + 1 parts)"
         ),
-        Text(
-            f"<b>Experiment.</b> {size.rounds:,} bits that are constant in blocks of d + 1, {size.sequences} sequences "
+        experiment(
+            f"{size.rounds:,} bits that are constant in blocks of d + 1, {size.sequences} sequences "
             "at each delay: alternating blocks, one change, all alike, fair and unfair coins. With full information "
             "what a learner knows does not depend on what it played, so that its expected regret is computed from its "
             "chances, and not estimated. Cover's forecaster knows how many bits each instance will see; Hedge does not."
