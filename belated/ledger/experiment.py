@@ -80,7 +80,7 @@ class Experiment:
     #: The version and layout of the stored states, where they are not the learner's own.
     stored: tuple[int, str] | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def learner(self) -> Learner:
         assert isinstance(self.forecaster.learner, Learner)
         return self.forecaster.learner
@@ -122,7 +122,7 @@ class Experiment:
         """What one decision or feedback costs, where 1 is that of a small state."""
         return 1 + state_dtype(self.learner).itemsize // COSTLY
 
-    @property
+    @cached_property
     def slice(self) -> int:
         """How many decisions or feedback may go into one transaction."""
         return max(1, TOGETHER // self.cost)

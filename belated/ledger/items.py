@@ -212,6 +212,8 @@ class Record:
 
 #: What changes an experiment, and so is done while nobody else writes.
 Administration = Create | Archive | Change | Delete | Replace | Grow
+#: What shares a transaction.
+SHARED = (Decide, Feedback, Cancel)
 Item = Administration | Erase | Decide | Feedback | Cancel | Sweep | Upkeep | Record | Probe
 Outcome = str | Refused
 

@@ -22,15 +22,14 @@ from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults, explained
 from belated.ledger.folder import Folder
 from belated.ledger.items import (
+    SHARED,
     Administration,
     Archive,
-    Cancel,
     Change,
     Create,
     Decide,
     Delete,
     Erase,
-    Feedback,
     Grow,
     Item,
     Probe,
@@ -186,8 +185,8 @@ class Ledger:
 
         Decisions, feedback and cancellations share a transaction; what else there is goes before, each in its own.
         """
-        shared = [item for item in items if isinstance(item, Decide | Feedback | Cancel)]
-        alone = {id(item): self._serve([item])[0] for item in items if not isinstance(item, Decide | Feedback | Cancel)}
+        shared = [item for item in items if isinstance(item, SHARED)]
+        alone = {id(item): self._serve([item])[0] for item in items if not isinstance(item, SHARED)}
         answers = iter(self._serve(shared))
         return [alone[id(item)] if id(item) in alone else next(answers) for item in items]
 
@@ -255,7 +254,7 @@ class Ledger:
                 raise Raced("another process changed an experiment")
             now = session.now()
             works: list[Work] = []
-            for at, item in enumerate(items):
+            for at, item in enumerate(() if isinstance(items[0], SHARED) else items):
                 if isinstance(item, Administration):
                     answers[at] = self._administer(item, session, now) if item.begin() else waited()
                 elif isinstance(item, Record):
@@ -274,6 +273,8 @@ class Ledger:
             self._shared(items, answers, session, now, works)
             for work in works:
                 work.finish()
+        if isinstance(items[0], SHARED):
+            return answers
         for item in items:
             if isinstance(item, Create) and item.experiment.name in self._changed:
                 made = self._changed[item.experiment.name]
@@ -293,12 +294,11 @@ class Ledger:
 
     def _make_ready(self, items: Sequence[Item]) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
-        for item in items:
-            if isinstance(item, Decide | Feedback | Cancel | Replace):
-                experiment = self._as_it_is(item.experiment)
-                if self._refusal(experiment) is None:
-                    with suppress(Exception):
-                        self._run(experiment)
+        asked = {item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace))}
+        for experiment in map(self._as_it_is, asked.values()):
+            if self._refusal(experiment) is None:
+                with suppress(Exception):
+                    self._run(experiment)
 
     def _among(self, only: int | None) -> list[Experiment]:
         """The experiments, or the one of them."""
@@ -465,7 +465,7 @@ class Ledger:
     def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
         found: dict[int, tuple[Experiment, list[Placed]]] = {}
         for at, item in enumerate(items):
-            if not isinstance(item, Decide | Feedback | Cancel):
+            if not isinstance(item, SHARED):
                 continue
             if not item.begin():
                 answers[at] = waited()

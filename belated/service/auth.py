@@ -9,6 +9,7 @@ import json
 import math
 import secrets
 import time
+from functools import lru_cache
 
 from belated import require
 from belated.errors import InvalidArgument
@@ -30,6 +31,7 @@ FEW = 10
 LONG = 1e10
 
 
+@lru_cache(1000)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it.
 

@@ -13,13 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from belated.ledger import experiment
 from belated.ledger.errors import Refused
-from belated.ledger.items import Again, Asked, Cancel, Decide, Feedback, Item, Probe
+from belated.ledger.items import SHARED, Again, Asked, Cancel, Decide, Feedback, Item, Probe
 from belated.ledger.ledger import Ledger
-from belated.service.health import PATIENCE, attend
+from belated.service.health import PATIENCE, Attendant
 from belated.service.limits import parts_of, slices
 from belated.service.turns import Turns
 
@@ -37,6 +37,16 @@ class Busy(Exception):
     """Too much is waiting."""
 
 
+class Waiting(NamedTuple):
+    """An item with what was found out about it, and the answer to come."""
+
+    item: Item
+    lane: int | None
+    size: int
+    weight: int
+    future: asyncio.Future[Any]
+
+
 class Batcher:
     """Hands items to the ledger from one thread, and their answers back to the event loop."""
 
@@ -47,9 +57,9 @@ class Batcher:
         patience: float = PATIENCE,
     ) -> None:
         self.ledger = ledger
-        self._patience = patience
+        self._attendant = Attendant(patience)
         self._watch = watch
-        self._turns = Turns[tuple[Item, int, asyncio.Future[Any]]]()
+        self._turns = Turns[Waiting]()
         self._lanes: Counter[int | None] = Counter()
         self._loop = asyncio.get_running_loop()
         self._weight = 0
@@ -70,30 +80,30 @@ class Batcher:
 
     def submit(self, item: Item, weight: int = 1, *, always: bool = False) -> asyncio.Future[Any]:
         """The answer to come; Busy if too much waits. Call it from the event loop."""
-        lane = _lane(item)
+        lane, size, cost = _measured(item)
         if not always and self._is_full(lane, weight):
             raise Busy
         self._weigh(lane, weight)
         future = self._loop.create_future()
         begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
         if isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
-            attend(item, future, self._patience)
-        self._turns.put(lane, (item, weight, future), _cost(item))
+            self._attendant.attend(item, future)
+        self._turns.put(lane, Waiting(item, lane, size, weight, future), size * cost)
         return future
 
     async def submit_list(self, item: Decide | Feedback | Cancel) -> Any:
         """The answer to a request that may be large: it is served in slices, and others go between."""
-        parts = list(slices(item))
-        if len(parts) == 1:
-            return await self.submit(item, _size(item))
+        lane, size, _ = _measured(item)
+        if size <= item.experiment.slice:
+            return await self.submit(item, size)
         answers: list[Any] = []
         again = True
-        with self._room(_lane(item), _size(item)):
-            for part in parts:
+        with self._room(lane, size):
+            for part in slices(item):
                 answer = await self.submit(part, 0, always=True)
                 if isinstance(answer, Refused) and (isinstance(item, Decide) or not answers):
                     return answer
-                answers += [answer] * _size(part) if isinstance(answer, Refused) else answer
+                answers += [answer] * len(parts_of(part)) if isinstance(answer, Refused) else answer
                 again = again and isinstance(answer, Again)
         return Again(answers) if again else answers
 
@@ -132,9 +142,8 @@ class Batcher:
             batch = self._turns.take(TOGETHER)
             self._before = len(batch)
             started = time.perf_counter()
-            answers = self._serve([item for item, _, _ in batch])
-            size = sum(_size(item) for item, _, _ in batch)
-            self._watch(len(batch), size, time.perf_counter() - started)
+            answers = self._serve([each.item for each in batch])
+            self._watch(len(batch), sum([each.size for each in batch]), time.perf_counter() - started)
             self._loop.call_soon_threadsafe(self._resolve, batch, answers)
 
     def _serve(self, items: list[Item]) -> list[Any]:
@@ -145,20 +154,15 @@ class Batcher:
             log.error("a batch failed", exc_info=error)
             return [Refused("internal", "this request failed")] * len(items)
 
-    def _resolve(self, batch: Sequence[tuple[Item, int, asyncio.Future[Any]]], answers: list[Any]) -> None:
-        for (item, weight, future), answer in zip(batch, answers, strict=True):
-            self._weigh(_lane(item), -weight)
-            if not future.done():
-                future.set_result(answer)
+    def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
+        for each, answer in zip(batch, answers, strict=True):
+            self._weigh(each.lane, -each.weight)
+            if not each.future.done():
+                each.future.set_result(answer)
 
 
-def _lane(item: Item) -> int | None:
-    return item.experiment.id if isinstance(item, Decide | Feedback | Cancel) else None
-
-
-def _size(item: Item) -> int:
-    return len(parts_of(item)) or 1 if isinstance(item, Decide | Feedback | Cancel) else 1
-
-
-def _cost(item: Item) -> int:
-    return _size(item) * item.experiment.cost if isinstance(item, Decide | Feedback | Cancel) else 1
+def _measured(item: Item) -> tuple[int | None, int, int]:
+    """The lane of an item, how many decisions or feedback it is, and what one of them costs."""
+    if not isinstance(item, SHARED):
+        return None, 1, 1
+    return item.experiment.id, len(parts_of(item)) or 1, item.experiment.cost

@@ -97,8 +97,9 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._timer: TimerHandle | None = None
+        self._since: float | None = None  # when the request began that is not complete yet
         self._head = 0
-        self._fields = 0  # bytes of the names and values in the head
+        self._most = 0  # bytes that the head which ends next can have
         self._too_long = False
         self._in_head = True
         self._over = 0  # how many more connections there are than may be
@@ -111,10 +112,12 @@ class Connection(HttpToolsProtocol):
         if self._over > SPARE:
             transport.abort()
         else:
-            self._timer = self.loop.call_later(MOMENT if self._over > 0 else self.seconds, self._too_slow)
+            self._since = time.monotonic()
+            self._timer = self.loop.call_later(MOMENT if self._over > 0 else self.seconds, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -125,27 +128,24 @@ class Connection(HttpToolsProtocol):
             return
         if self._in_head:
             self._head += len(data)
-            if self._timer is None:
-                self._timer = self.loop.call_later(self.seconds, self._too_slow)
+            self._most = self._head
+            if self._since is None:
+                self._since = time.monotonic()
         super().data_received(data)
         if self._in_head and self._head > HEAD and not self.transport.is_closing():
             self._end(LONG)
 
     def on_message_begin(self) -> None:
-        self._in_head, self._fields = True, 0
+        self._in_head = True
+        if self._since is None:
+            self._since = time.monotonic()
         super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        self._fields += len(url)
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields += len(name) + len(value)
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head = False, 0
-        self._too_long = self._too_long or self._fields > HEAD
+        if self._most > HEAD:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            self._too_long = self._too_long or size > HEAD
         if not self._too_long:
             super().on_headers_complete()
         elif not self.transport.is_closing():  # it came in one piece
@@ -156,26 +156,27 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head = True
-        self._stop()
+        self._in_head, self._since = True, None
         if not self._too_long:
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._end(STRANGE)
 
-    def _too_slow(self) -> None:
-        self._timer = None
+    def _look(self) -> None:
+        """Whether the request has come in time. One clock a connection, not one a request, which would cost more."""
         at_work = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if self._over > 0 and not self.transport.is_closing():
+            self._end(FULL)
+            return
+        began = self._since if self._since is not None else time.monotonic()
+        left = began + self.seconds - time.monotonic()
         if at_work:  # the request before this one is being answered
-            self._timer = self.loop.call_later(self.seconds, self._too_slow)
+            left = max(left, self.seconds / 2)
+        if left > 0.0:
+            self._timer = self.loop.call_later(left, self._look)
         elif not self.transport.is_closing():
-            self._end(FULL if self._over > 0 else SLOW)
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            self._end(SLOW)
 
     def _end(self, answer: tuple[bytes, bytes]) -> None:
         body, status = answer

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from functools import lru_cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,22 +25,27 @@ SAID = 10.0
 #: What only a proxy adds.
 FORWARDED = (b"forwarded", b"via", b"x-real-ip")
 FORWARDED_BEGIN = b"x-forwarded-"
+#: What else is looked at.
+LOOKED_AT = frozenset([b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"])
 #: What `Sec-Fetch-Site` may be: our own page, or an address that a person typed.
 OWN = (b"same-origin", b"none")
 #: Pages that links may lead to from anywhere: they show nothing that others could read.
 PAGES = ("/", "/docs")
+#: Letters that a name of loopback has at most.
+LONGEST = 300
 #: A name or an address, and maybe a port.
 AUTHORITY = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 
 
+@lru_cache(1000)
 def host_of(authority: str) -> str:
-    """The name in a Host header; nothing if it is not written as one.
+    """The name in a Host header, in small letters; nothing if it is not written as one.
 
-    >>> host_of("localhost:8000"), host_of("[::1]:8000"), host_of("127.0.0.1"), host_of("localhost:80@evil.example")
+    >>> host_of("LocalHost.:8000"), host_of("[::1]:8000"), host_of("127.0.0.1"), host_of("localhost:80@evil.example")
     ('localhost', '::1', '127.0.0.1', '')
     """
     found = AUTHORITY.fullmatch(authority)
-    return "" if found is None else found[1] or found[2] or ""
+    return "" if found is None else (found[1] or found[2] or "").rstrip(".").lower()
 
 
 def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str | None:
@@ -51,13 +57,13 @@ def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str |
     """
     given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
-        given.setdefault(name, []).append(value)
-    for name in given:
         if name in FORWARDED or name.startswith(FORWARDED_BEGIN):
             said = name.decode("latin-1")
             return f"this came through a proxy ({said}), and strangers need a token: start it with --require-token"
+        if name in LOOKED_AT:
+            given.setdefault(name, []).append(value)
     hosts = [value.decode("latin-1") for value in given.get(b"host", [b""])]
-    if len(hosts) > 1 or not is_loopback(host_of(hosts[0]).rstrip(".").lower()):
+    if len(hosts) > 1 or len(hosts[0]) > LONGEST or not is_loopback(host_of(hosts[0])):
         said = ", ".join(hosts)
         return f"without tokens this service is for this machine only: Host is {said!r}, which is no name of loopback"
     for origin in given.get(b"origin", ()):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from starlette.types import Receive
@@ -25,18 +27,38 @@ CONNECTION: ContextVar[Receive | None] = ContextVar("CONNECTION", default=None)
 SILENT = "the database does not answer; try again in a second"
 
 
-def attend(item: Asked, future: asyncio.Future[Any], patience: float) -> None:
-    """See to it that nothing is begun for a client that has gone, or after it has waited for too long."""
-    item.until = time.monotonic() + patience
-    receive = CONNECTION.get()
-    if receive is not None:
-        future.get_loop().call_later(min(NOTICE, patience), _look, item, future, receive)
+class Attendant:
+    """Sees to it that nothing is begun for a client that has gone, or after it has waited for too long."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._notice = min(NOTICE, patience)
+        #: Those who came last, oldest first: hardly any of them still waits when it is looked at.
+        self._new: deque[tuple[float, Asked, asyncio.Future[Any], Receive]] = deque()
+
+    def attend(self, item: Asked, future: asyncio.Future[Any]) -> None:
+        """Somebody waits for this."""
+        now = time.monotonic()
+        item.until = now + self._patience
+        receive = CONNECTION.get()
+        if receive is not None:
+            if not self._new:
+                future.get_loop().call_later(self._notice, self._look)
+            self._new.append((now + self._notice, item, future, receive))
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        while self._new and self._new[0][0] <= now:
+            _, item, future, receive = self._new.popleft()
+            if not future.done():
+                watch = asyncio.ensure_future(_watch(item, future, receive))
+                future.add_done_callback(partial(_end, watch))
+        if self._new:
+            asyncio.get_running_loop().call_later(self._notice, self._look)
 
 
-def _look(item: Asked, future: asyncio.Future[Any], receive: Receive) -> None:
-    if not future.done():
-        watch = asyncio.ensure_future(_watch(item, future, receive))
-        future.add_done_callback(lambda _: watch.cancel())
+def _end(watch: asyncio.Future[None], _: object) -> None:
+    watch.cancel()
 
 
 async def _watch(item: Asked, future: asyncio.Future[Any], receive: Receive) -> None:

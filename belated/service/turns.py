@@ -21,7 +21,8 @@ class Turns(Generic[Entry]):
 
     def __init__(self) -> None:
         self._lanes: OrderedDict[object, deque[tuple[Entry, int]]] = OrderedDict()
-        self._some = threading.Condition()
+        self._some = threading.Condition(threading.Lock())
+        self._idle = False  # whether somebody waits for some
         self._count = 0
         self._closed = False
 
@@ -33,7 +34,8 @@ class Turns(Generic[Entry]):
         with self._some:
             self._lanes.setdefault(lane, deque()).append((entry, cost))
             self._count += 1
-            self._some.notify()
+            if self._idle:
+                self._some.notify()
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -44,7 +46,10 @@ class Turns(Generic[Entry]):
     def wait(self) -> bool:
         """Until there is something; False if nothing is there and nothing more comes."""
         with self._some:
-            self._some.wait_for(lambda: self._lanes or self._closed)
+            while not self._lanes and not self._closed:
+                self._idle = True
+                self._some.wait()
+            self._idle = False
             return bool(self._lanes)
 
     def take(self, budget: int) -> list[Entry]:
