@@ -80,18 +80,19 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     """
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
-    known = {
+    known: dict[str, Any] = {
         "actions": actions,
         "loss": monitored.loss,
         "symbols": monitored.symbols,
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
-        "covariance": getattr(game, "covariance", ANY_COVARIANCE),
         "transitions": np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist(),
         "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
         "shares": getattr(game, "shares", None),
     }
+    if game is ANY_GAME or hasattr(game, "covariance"):
+        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

@@ -319,7 +319,9 @@ def test_the_bounds_hold_in_its_own_process(rule, delay):
     r = bl.play(bl.Direct(learner), game, delays.Constant(delay), n, replications=20, record=True)
     assert r.mean_regret < r.bound < n * 2 * math.sqrt(2 * math.log(5)) and r.verdict.startswith("likely holds")
     assert r.bound == pytest.approx(
-        bounds.gp_ucb_mean(n, covariance, 1.0, 0.1, learner.inflation if delay or rule == "bucb" else 0.0, delay)
+        bounds.gp_ucb_mean(
+            n, covariance, 1.0, 0.1, learner.inflation if delay or rule == "bucb" else 0.0, delay, rule == "stale"
+        )
     )
     for i in range(4):
         pending, added = learner.information(r.actions[i], r.delays[i])
@@ -468,6 +470,8 @@ def test_it_is_played_from_the_command_line():
     assert ran.exit_code == 0, ran.output
     data = json.loads(ran.output)
     assert data["peak"] == 1.0 and data["bound"] > data["regret"]
+    refused = CliRunner().invoke(app, ["play", "direct(gpucb(noise=0.1))", "--game", "bernoulli([0.2, 0.8])"])
+    assert refused.exit_code != 0 and "gpucb needs covariance" in refused.output
 
 
 def test_it_is_served():

@@ -461,11 +461,11 @@ AMONG = sorted(name for name, learner in bl.catalog.LEARNERS.items() if learner.
 
 @pytest.mark.parametrize("name", AMONG)
 def test_among_all_actions_the_choice_is_the_usual_one(name):
-    learner = bl.catalog.LEARNERS[name](actions=4)
+    learner = example(name)
     usual, among = (Instance(learner, key_of(2, 0), 1, plain=True) for _ in range(2))
     draw = random.Random(6)
     for _ in range(60):
-        one, two = usual.predict(None), among.predict_among(None, range(4))
+        one, two = usual.predict(None), among.predict_among(None, range(learner.actions))
         assert one[0] == two[0] and one[1] == pytest.approx(two[1], abs=1e-12)
         feedback = np.array([draw.random()])
         usual.update(None, *one, feedback)

@@ -102,9 +102,9 @@ class Result:
         """The mean regret against the bound, with confidence; with `family` verdicts given together, all at once."""
         error = 0.0 if isinstance(self.theorem, str) else self.theorem.error(self.rounds)
         said = judge(self.regret[:, -1], self.bound, *self.regret_range, error=error, level=level, family=family)
-        if isinstance(self.theorem, str) or not self.theorem.vacuous(self.rounds):
+        if isinstance(self.theorem, str) or said.word == "vacuous" or not self.theorem.vacuous(self.rounds):
             return said
-        return replace(said, word="vacuous", needed=None)  # also where regret itself has no largest value
+        return replace(said, word="vacuous", needed=None)  # where regret itself has no largest value
 
     @property
     def verdict(self) -> str:

@@ -42,7 +42,7 @@ class GPUCB(Learner):
     |---|---|
     | `"bucb"` | as above, C = `inflation`: the bound holds |
     | `"plain"` | C = 0, which most people run; no bound under delay |
-    | `"stale"` | sigma of what has come alone, C = 0: the bound of bucb holds, and it is slow |
+    | `"stale"` | sigma of what has come alone, C = 0: has a bound as well, and is slow |
 
     `pending(state)` is the information (in nats) of what is out, C_t; `bl.batches` ends a batch by it (GP-AUCB). In
     `games.GaussianProcess` with the same covariance and noise, at a constant delay, the mean regret is at most
@@ -198,7 +198,8 @@ class GPUCB(Learner):
         if self.faced is None or (peak > 0 and (not constant or self.rule == "plain" or self.inflation == 0)):
             return None
         inflation = self.inflation if self.rule == "bucb" or peak > 0 else 0.0
-        return gaussian.gp_ucb_mean(n, self.covariance, self.noise, self.delta, inflation, peak) / self.faced[1]
+        given = (self.covariance, self.noise, self.delta, inflation, peak, self.rule == "stale")
+        return gaussian.gp_ucb_mean(n, *given) / self.faced[1]
 
     def __repr__(self) -> str:
         shown = self.covariance if self.actions <= SHOWN else f"<{self.actions} x {self.actions}>"

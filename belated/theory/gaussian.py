@@ -123,15 +123,20 @@ def gp_ucb(
     return least + 2.0 * math.exp(inflation) * math.sqrt(gp_width(n, actions, delta)) * deviations + n * _TIE
 
 
-def gp_ucb_mean(n: int, covariance: ArrayLike, noise: float, delta: float, inflation: float, delay: float) -> float:
+def gp_ucb_mean(
+    n: int, covariance: ArrayLike, noise: float, delta: float, inflation: float, delay: float, stale: bool = False
+) -> float:
     """The same on average over f and the noise, for the constant delay tau and before the run.
 
-    E R_n <= E span min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s^2 / ln(1 + s^2 / v)) + delta s / sqrt(2 pi)
-    and at most n E span; gamma_n as in `gp_information`, E span as in `span`.
+    E R_n <= D min(n, tau gamma_n / C) + e^C sqrt(2 n alpha_n gamma_n s^2 / ln(1 + s^2 / v)) + delta s / sqrt(2 pi), and
+    at most n E span. D is s sqrt(2 ln K), for the rule "stale" twice that, which is E span at most (`span`); gamma_n as
+    in `gp_information`.
 
     Given what has come, f is normal. Where C_t <= C, E f(x*) - f(x_t) is at most the sum over x of
-    E (f(x) - index(x))^+, which is at most s exp(-alpha_t / 2) / sqrt(2 pi), and index(x_t) - mu(x_t), which is
-    e^C sqrt(alpha_t) sigma_t: one width, not two. The other rounds are at most tau gamma_n / C whatever happens.
+    E (f(x) - index(x))^+, which is at most s exp(-alpha_t / 2) / sqrt(2 pi) each, and index(x_t) - mu(x_t), which is
+    e^C sqrt(alpha_t) sigma_t: one width, not two. The other rounds are at most tau gamma_n / C whatever happens. Of
+    these one costs at most E max (f - mu) <= s sqrt(2 ln K) and that width, since index(x*) <= index(x_t); or, where
+    the width is that of what has come, the span.
 
     >>> round(gp_ucb_mean(1000, [[1.0, 0.0], [0.0, 1.0]], 1.0, 0.1, 0.35, 0), 1)
     1118.3
@@ -142,7 +147,8 @@ def gp_ucb_mean(n: int, covariance: ArrayLike, noise: float, delta: float, infla
     late = 0.0 if delay == 0 else min(float(n), delay * known / inflation)
     deviations = _deviations(n, noise, variance, known)
     good = math.exp(inflation) * math.sqrt(gp_width(n, size, delta)) * deviations
-    return min(worst * n, worst * late + good + delta * math.sqrt(variance / (2.0 * math.pi)) + n * _TIE)
+    cost = late * worst * (1.0 if stale else 0.5)
+    return min(worst * n, cost + good + delta * math.sqrt(variance / (2.0 * math.pi)) + n * _TIE)
 
 
 def _deviations(n: int, noise: float, variance: float, information: float) -> float:
