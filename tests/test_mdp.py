@@ -281,6 +281,34 @@ def test_with_one_state_it_is_exp3_told_later(delay):
             instance.answer(t - delay, np.zeros(1), action, chance, rewards[t - delay, action : action + 1])
 
 
+def test_it_plays_what_the_slow_form_plays():
+    """Everything from the formulas, each round anew, with delays up to the longest that is learned, and beyond."""
+    spec, rounds, draws = learner(lag=3, rate=0.4, mixing=0.15, window=6), 50, np.random.default_rng(7)
+    instance, rewards, taus = alone(spec), draws.random(rounds + 1), draws.integers(0, 12, rounds + 1)
+    seen, policies, estimates = {}, {}, {}
+    for t in range(1, rounds + 1):
+        q = sum(
+            (each for s, each in estimates.items() if s <= t - 3 and s + taus[s] < t and taus[s] < 9), np.zeros((6, 4))
+        )
+        weights = np.exp(0.4 * (q - q.max(axis=1, keepdims=True)))
+        policies[t] = 0.85 * weights / weights.sum(axis=1, keepdims=True) + 0.15 / 4
+        x = int(draws.integers(6))
+        action, probability = instance.predict(np.array([float(x)]))
+        assert probability == pytest.approx(policies[t][x, action], rel=1e-9)
+        seen[t] = x, action
+        if t > 3:
+            law = GRID[seen[t - 3]]
+            for s in (t - 2, t - 1):
+                law = np.einsum("x,xa,xay->y", law, policies[s], GRID)
+            estimate = np.zeros((6, 4))
+            estimate[x, action] = rewards[t] / (policies[t][x, action] * law[x])
+            estimates[t] = values_of(GRID, policies[t], estimate)
+        for s in range(1, t + 1):
+            if s + taus[s] == t:
+                instance.answer(s, np.array([float(seen[s][0])]), seen[s][1], 1.0, rewards[s : s + 1])
+    assert instance.state["dropped"][0] == sum(taus[s] >= 9 and s + taus[s] <= rounds for s in range(1, rounds + 1)) > 0
+
+
 def follow(spec: bl.MDPExp3, taus: Any) -> list[int]:
     """The actions on a grid, with these delays."""
     instance, game, x, key = alone(spec), corners(len(taus)), 0, key_of(1, 0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from belated.kernels.compile import routine
 
+#: What leaves a state is no less, where rounding to 0 would divide by it.
+LEAST = 1e-300
+
 
 @routine
 def factor(chain):
@@ -20,6 +23,7 @@ def factor(chain):
         pivot = -chain[k, 0]
         for j in range(k + 1, size):
             pivot -= chain[k, j]
+        pivot = max(pivot, LEAST)
         chain[k, k] = pivot
         for i in range(k + 1, size):
             share = chain[i, k] / pivot
