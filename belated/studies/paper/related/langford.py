@@ -102,13 +102,11 @@ def blocks(done: Done, size: Size) -> list[Block]:
             for name in KEPT
         ),
         _breaks(found, size),
-        *(
-            finding(
-                f"{name}: the worst regret grows at most like (τ + 1)<sup>1/2</sup>, for τ ≥ {FITTED}.",
-                [certain(slopes[name], 0.5)],
-                f"exponent {slopes[name]:.3f}, by least squares through the worst waves; not slowed {slopes[FAST]:.3f}",
-            )
-            for name in KEPT
+        finding(
+            f"Slowed, the worst regret grows at most like (τ + 1)<sup>1/2</sup>, for τ ≥ {FITTED}.",
+            [certain(slopes[name], 0.5) for name in KEPT],
+            "exponents, by least squares through the worst waves: "
+            + ", ".join(f"{name} {exponent:.3f}" for name, exponent in slopes.items()),
         ),
         Drawing(
             "related-gradients",
