@@ -170,7 +170,8 @@ def _noisy(done):
 
 def test_points_of_a_gaussian_process(done):
     found = list(words(done, desautels).values())
-    assert found[0] == "vacuous" and found[2] in ("likely holds", "unclear") and found[3:] == ["shown", "shown"]
+    assert found[0] in ("vacuous", "likely holds", "likely holds, uninformative") and found[3:] == ["shown", "shown"]
+    assert found[2] in ("likely holds", "unclear")
     size = TINY["desautels"]
     batched = done[desautels.Batches(size.rounds, size.batched)]
     assert (batched.batches < size.rounds).all() and (batched.regret > 0).all()

@@ -33,11 +33,10 @@ UNIFORM = (GOOD - BAD) * (1.0 - 1.0 / ACTIONS)
 
 @dataclass(frozen=True)
 class Size:
-    """Rounds and runs; and the rounds of a play that is long enough for the bound to say something, or none."""
+    """Rounds and runs."""
 
     rounds: int = 40_000
     runs: int = 16
-    longer: int = 0
 
 
 def policies() -> tuple[tuple[int, ...], ...]:
@@ -71,13 +70,8 @@ def plays(size: Size) -> dict[tuple[str, int], Play]:
     }
 
 
-def longer_plays(size: Size) -> list[Play]:
-    return [Play(players()[DROPS], game(), Constant(ROW), size.longer, size.runs, SEED)] if size.longer else []
-
-
 def blocks(done: Done, size: Size) -> list[Block]:
     found: dict[tuple[str, int], Result] = {key: done[play] for key, play in plays(size).items()}
-    longer: list[Result] = [done[play] for play in longer_plays(size)]
     late = [tau for tau in LATE if tau >= ROW]
     extra = {tau: (found[DROPS, tau].regret[:, -1] - found[DROPS, 0].regret[:, -1]) / tau for tau in late}
     return [
@@ -97,9 +91,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
         ),
         finding(
             "PolicyElimination: mean regret is at most the bound (in the mean, δ n more).",
-            [found[DROPS, tau].judge(family=len(LATE)) for tau in LATE] + [each.judge() for each in longer],
-            f"{size.rounds:,} rounds"
-            + "".join(f", and {each.rounds:,} at τ = {ROW:,}: {each.judge()}" for each in longer),
+            [found[DROPS, tau].judge(family=len(LATE)) for tau in LATE],
+            f"{size.rounds:,} rounds",
         ),
         finding(
             "BOLD(Exp4): mean regret is at most the bound of Theorem 1.",
@@ -155,7 +148,7 @@ def _panel(found: dict[tuple[str, int], Result], size: Size) -> Any:
 
 
 def cells(size: Size) -> list[Cell]:
-    return [*plays(size).values(), *longer_plays(size)]
+    return list(plays(size).values())
 
 
 def rows(size: Size) -> dict[str, Any]:
@@ -170,4 +163,4 @@ def rows(size: Size) -> dict[str, Any]:
     return {"dudik": ([late, now], entry)}
 
 
-SYSTEM = System("dudik", Size(), Size(100_000, 20, 1_000_000), cells, blocks, rows)
+SYSTEM = System("dudik", Size(), Size(100_000, 20), cells, blocks, rows)

@@ -121,4 +121,4 @@ def cells(size: Size) -> list[Cell]:
     return list(plays(size).values())
 
 
-SYSTEM = System("neu", Size(), Size(80_000, 0.0015, 100), cells, blocks)
+SYSTEM = System("neu", Size(), Size(80_000, 0.0015, 30), cells, blocks)
