@@ -80,7 +80,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
             f"mixing {MIXING}, rate {size.rate}; {size.rounds:,} rounds, {size.runs} runs. The best policy earns "
             f"{world.best:.6f} a round, uniform play {1.0 / (ROWS * COLUMNS):.6f}."
         ),
-        Finding("No bound is stated for MDP-Exp3, with or without delay.", "no bound", STATED),
+        Finding("No bound is stated for MDP-Exp3, with or without delay.", "no bound", f"√n ln n is {STATED}"),
         exactly(
             f"Delays below N = {LAG} change no action.",
             [same_play(found[0], found[tau]) for tau in FREE if tau],
