@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from belated.spelling import Spelled
 
 #: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
-STATED = ("bound", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
+STATED = ("bound", "bound_in", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -265,6 +265,13 @@ class Learner(Spelled, ABC):
 
     def bound(self, n: float) -> float | None:
         """f(n), the learner's regret bound without delay against any oblivious adversary; None if there is none."""
+        return None
+
+    def bound_in(self, n: int) -> float | None:
+        """The same for exactly n rounds, where it is not concave or not for every n; None if there is none.
+
+        BOLD uses it under a constant delay, where it is known how many rounds each instance has.
+        """
         return None
 
     def stochastic_bound(self, n: float, means: Floats) -> float | None:

@@ -13,8 +13,8 @@ from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 
 LINES = (Path(__file__).parent / "slow.txt").read_text().splitlines()
-#: How the names of tests begin that are too slow for every day.
-SLOW = tuple(line for line in LINES if line and not line.startswith("#"))
+#: How the names of tests begin, and maybe end, that are too slow for every day.
+SLOW = [line.partition("...")[::2] for line in LINES if line and not line.startswith("#")]
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         spec = getattr(item, "callspec", None)
         checked = spec.params.get("spec") if spec is not None and item.path.name == "test_checks.py" else None
         item.add_marker(pytest.mark.xdist_group(item.path.stem + (type(checked).__name__ if checked else "")))
-        if item.nodeid.startswith(SLOW):
+        if any(item.nodeid.startswith(begin) and item.nodeid.endswith(end) for begin, end in SLOW):
             item.add_marker(pytest.mark.minutes)
         if os.environ.get("CI") != "true" and item.get_closest_marker("minutes") is not None:
             item.add_marker(pytest.mark.soak)

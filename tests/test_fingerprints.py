@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.checks.contract import arena, context_of, feedback_of
+from belated.checks.contract import arena, choice_of, context_of, feedback_of
 from belated.forecasters import saving
 from belated.forecasters.instance import Instance
 
@@ -22,7 +22,7 @@ FILE = Path(__file__).parent / "fingerprints.json"
 
 
 def fingerprint(learner: bl.Learner) -> str:
-    """Layout and 400 decisions under Direct-like late updates, with probabilities to ten digits."""
+    """Layout and 400 decisions under Direct-like late updates, with probabilities and points to ten digits."""
     game = arena(learner, 400)
     instance = Instance(learner, (np.uint64(12), np.uint64(34)), 5)
     said = [saving.layout_text(learner)]
@@ -31,7 +31,10 @@ def fingerprint(learner: bl.Learner) -> str:
         context = context_of(game, learner, t)
         action, probability = instance.predict(context)
         said.append(f"{action} {probability:.10g}")
-        late.append((instance.predictions, context, action, probability, feedback_of(game, learner, t, action)))
+        if learner.point_size:
+            said.append(" ".join(f"{x:.10g}" for x in choice_of(instance, action)))
+        feedback = feedback_of(game, learner, t, action)
+        late.append((instance.predictions, context, action, probability, feedback, instance.memo))
         if len(late) > 3 and t % 7:
             number, *rest = late.pop(0)
             instance.answer(number, *rest)

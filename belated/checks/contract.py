@@ -13,6 +13,7 @@ from belated.engine.play import play
 from belated.errors import BelatedError, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.instance import Instance
+from belated.kernels.sets import set_of
 from belated.protocols import Delays, Game, Learner
 
 #: As far as feedback goes in checks where it may be any finite number.
@@ -113,7 +114,8 @@ def arena(learner: Learner, rounds: int, seed: int = 0) -> Game:
     low, high = arenas.ends(learner)
     if learner.point_size:
         gradients = np.random.default_rng(seed).uniform(low, high, size=(rounds, learner.point_size))
-        return arenas.RangedLosses(gradients, 1.0, contexts, low, high)
+        domain, radius = set_of(learner) or ("ball", 1.0)
+        return arenas.RangedLosses(gradients, radius, contexts, domain, low, high)
     table = np.random.default_rng(seed).beta(0.5, 0.5, size=(rounds, learner.actions))
     rewards = np.where(table > 0.8, 1.0, np.where(table < 0.2, 0.0, table))
     if learner.one_hot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
@@ -19,6 +20,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
 from belated.kernels.asked import bad_law
 from belated.kernels.blame import blamed
+from belated.kernels.sets import set_of, within
 from belated.kernels.stated import check_stated
 from belated.protocols import NEVER, Delays, Floats, Game, Learner
 from belated.theory.covering import covering
@@ -249,10 +251,11 @@ def _check_rows(learner: Learner, game: Game) -> None:
 
 def _check_reach(learner: Learner, game: Game) -> None:
     """Points must not leave the set of the game, where both say what theirs is."""
-    reach, radius = getattr(learner, "reach", None), getattr(game, "radius", None)
-    if reach is not None and radius is not None and reach > radius * (1 + 1e-12):
+    mine, its = set_of(learner), set_of(game)
+    if learner.point_size and mine is not None and its is not None and not within(mine, its, learner.point_size):
         raise InvalidArgument(
-            f"{learner!r} plays points as far as {reach:g} from 0, {game!r} takes a ball of {radius:g}"
+            f"{learner!r} plays points of a {mine[0]} of radius {mine[1]:g}, {game!r} takes those of a {its[0]} of "
+            f"radius {its[1]:g}"
         )
 
 
@@ -278,6 +281,11 @@ def _short(matrix: Any) -> str:
 
 def checkpoints_of(rounds: int) -> Integers:
     """About sixty rounds, evenly on a log scale; the last is the horizon."""
+    return _spread(rounds).copy()
+
+
+@lru_cache(64)
+def _spread(rounds: int) -> Integers:
     spread = np.geomspace(1, rounds, min(rounds, CHECKPOINTS)).round().astype(np.int64)
     spread[-1] = rounds
     return np.unique(spread)

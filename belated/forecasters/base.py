@@ -281,8 +281,9 @@ class Forecaster(Spelled, ABC):
 
     def __repr__(self) -> str:
         shown_as = [_name_of(self.learner) if self._spec is None else repr(self._spec)]
+        kept = self.parameters()
         for each in dataclasses.fields(self):
-            if each.name in self.parameters() and getattr(self, each.name) != each.default:
+            if each.name in kept and getattr(self, each.name) != each.default:
                 shown_as.append(f"{each.name}={getattr(self, each.name)!r}")
         return f"{type(self).__name__}({', '.join(shown_as)})"
 
@@ -420,7 +421,8 @@ class Forecaster(Spelled, ABC):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if spec is None:
             return feedback
-        usual = type(feedback) is float and spec.feedback == "bandit" and self.reward_range is None
+        single = spec.feedback == "bandit" or (spec.feedback == "gradient" and spec.point_size == 1)
+        usual = type(feedback) is float and single and self.reward_range is None
         if usual and spec.smallest <= feedback <= spec.largest and math.isfinite(feedback):
             return np.array((feedback,))  # what comes most often, in a fifth of the time
         if spec.feedback == "symbol":

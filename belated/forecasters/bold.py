@@ -12,7 +12,7 @@ from belated.forecasters.base import Forecaster
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
 from belated.kernels.values import value_of
-from belated.theory.theorems import BoldTheorem, PoolsTheorem
+from belated.theory.theorems import BoldTheorem, PoolsTheorem, TurnsTheorem
 
 if TYPE_CHECKING:
     from belated.theory.case import Case, Counts
@@ -107,6 +107,8 @@ class BOLD(Forecaster):
             return "the delays depend on the reward, which BOLD's theorem excludes"
         learner = case.learner
         if learner.bound(1.0) is None:
+            if learner.bound_in(1) is not None and not self.by_value:
+                return self._in_turns(case)
             reason = self._no_base(case)
             if reason is not None:
                 return f"{type(learner).__name__} has no known bound {reason}"
@@ -115,6 +117,17 @@ class BOLD(Forecaster):
         if case.pool_rounds is None or case.pool_peaks is None:
             return "nobody counted the decisions of each value of the side information"
         return PoolsTheorem(learner, case.pool_rounds, case.pool_peaks, case.n, scale=case.scale)
+
+    def _in_turns(self, case: Case) -> Theorem | str:
+        """With a learner whose bound is for a number of rounds."""
+        name = type(case.learner).__name__
+        if not case.constant:
+            return f"the bound of {name} is for a known number of rounds, and only a constant delay says how many"
+        turns = int(case.peak.max()) + 1
+        found = TurnsTheorem(case.learner, turns, scale=case.scale)
+        if found.raw(case.n) is None:
+            return f"an instance has {-(-case.n // turns)} rounds, for which {case.learner!r} has no bound"
+        return found
 
     def _no_base(self, case: Case) -> str | None:
         """Why a learner without a bound against adversaries has none that will do."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from belated import require
 from belated.errors import InvalidArgument
 from belated.games.reward_table import checked_contexts, same_arrays
+from belated.kernels.sets import BALL, BOX, SETS
 from belated.protocols import Floats, Game
 
 
@@ -19,8 +20,9 @@ from belated.protocols import Floats, Game
 class LinearLosses(Game):
     """Round t charges g_t x for the point x; g_t is row t of the table, and the game ends with its last row.
 
-    The feedback is g_t. Regret is against the best fixed point of the ball of that radius: sum g_t x_t + R |sum g_t|.
-    With `contexts`, the forecaster is shown row t of them before round t.
+    The feedback is g_t. Regret is against the best fixed point of the ball of that radius, R: with G the sum of all g_t
+    it is sum g_t x_t + R |G|. Other sets (`domain`) are the box [-R, R]^size, with R sum |G_i| for R |G|, and the
+    simplex {x >= 0, sum x = R}, with -R min G_i. With `contexts`, the forecaster is shown row t of them before round t.
 
     >>> import belated as bl
     >>> game = bl.games.LinearLosses([[1.0], [-1.0]] * 8)
@@ -35,10 +37,10 @@ class LinearLosses(Game):
     smallest = -math.inf
     largest = math.inf
     against = "point"
-    domain = "ball"
     table: ArrayLike
     radius: float = 1.0
     contexts: ArrayLike | None = None
+    domain: str = "ball"
 
     def __post_init__(self) -> None:
         try:
@@ -47,6 +49,7 @@ class LinearLosses(Game):
             raise InvalidArgument(f"table must be rows of numbers, all of one length: {error}") from None
         object.__setattr__(self, "table", checked_contexts(self.table, max(rounds, 1), "table"))
         object.__setattr__(self, "radius", require.real("radius", self.radius, above=0))
+        require.one_of("domain", self.domain, SETS)
         if self.contexts is not None:
             object.__setattr__(self, "contexts", checked_contexts(self.contexts, rounds))
 
@@ -68,9 +71,16 @@ class LinearLosses(Game):
         return float(np.sqrt((self._rows * self._rows).sum(axis=1).max()))
 
     @property
+    def spread(self) -> float:
+        """Half the largest difference of two numbers of a gradient: on the simplex nothing else is seen of it."""
+        return float(np.ptp(self._rows, axis=1).max()) / 2.0
+
+    @property
     def scale(self) -> float:  # type: ignore[override]
         """What a round can cost at most."""
-        return 2.0 * self.radius * self.lipschitz or 1.0
+        box = float(np.abs(self._rows).sum(axis=1).max())
+        most = {"ball": self.lipschitz, "box": box, "simplex": self.spread}[self.domain]
+        return 2.0 * self.radius * most or 1.0
 
     def longest(self) -> int:
         return len(self._rows)
@@ -78,7 +88,7 @@ class LinearLosses(Game):
     def params(self) -> Floats:
         shown = np.zeros(0) if self.contexts is None else cast(Floats, self.contexts).ravel()
         sizes = [self.radius, float(self.point_size), float(self.context_size), float(len(self._rows))]
-        return np.concatenate([sizes, self._rows.ravel(), shown])
+        return np.concatenate([sizes, [float(SETS.index(self.domain))], self._rows.ravel(), shown])
 
     def memory(self) -> int:
         """The loss so far, and the sum of the gradients."""
@@ -87,7 +97,7 @@ class LinearLosses(Game):
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         size = int(params[1])
-        row = 4 + (round_ - 1) * size
+        row = 5 + (round_ - 1) * size
         loss = 0.0
         for i in range(size):
             loss += params[row + i] * feedback[i]
@@ -98,15 +108,19 @@ class LinearLosses(Game):
 
     @staticmethod
     def regret(params, memory):
-        squares = 0.0
+        squares, sizes, least = 0.0, 0.0, memory[1]
         for i in range(int(params[1])):
             squares += memory[1 + i] * memory[1 + i]
-        return memory[0] + params[0] * math.sqrt(squares)
+            sizes += abs(memory[1 + i])
+            least = min(least, memory[1 + i])
+        domain = int(params[4])
+        best = math.sqrt(squares) if domain == BALL else sizes if domain == BOX else -least
+        return memory[0] + params[0] * best
 
     @staticmethod
     def observe(params, memory, k0, k1, round_, context):
         size = int(params[2])
-        row = 4 + int(params[3]) * int(params[1]) + (round_ - 1) * size
+        row = 5 + int(params[3]) * int(params[1]) + (round_ - 1) * size
         for i in range(size):
             context[i] = params[row + i]
 
@@ -114,8 +128,9 @@ class LinearLosses(Game):
         return same_arrays(self, other)
 
     def __hash__(self) -> int:
-        return hash((self._rows.shape, self._rows.tobytes(), self.radius))
+        return hash((self._rows.shape, self._rows.tobytes(), self.radius, self.domain))
 
     def __repr__(self) -> str:
         rounds, size = self._rows.shape
-        return f"LinearLosses({rounds} x {size}, radius={self.radius!r})"
+        where = "" if self.domain == "ball" else f", domain={self.domain!r}"
+        return f"LinearLosses({rounds} x {size}, radius={self.radius!r}{where})"

@@ -20,7 +20,9 @@ class Quadratic(Game):
     """The loss of a point x is sum_i A_i (x_i - c_i)^2 / 2 in every round, A the curvatures and c the centre.
 
     The feedback is its gradient, plus a normal vector of variance noise^2 in all (noise^2 / size in each number).
-    Regret is sum_t f(x_t): the best point, the centre, loses nothing.
+    Regret is sum_t f(x_t): the best point, the centre, loses nothing. With a `radius`, points are those of that ball,
+    the centre must be one of them, and gradients without noise have a largest length: then steps for strongly convex
+    losses have a bound, with `curvature` the least of the curvatures.
 
     >>> import belated as bl
     >>> game = bl.games.Quadratic([1.0, 0.5], [0.5, -0.5], noise=1.0)
@@ -34,11 +36,12 @@ class Quadratic(Game):
     feedback = "gradient"
     smallest = -math.inf
     largest = math.inf
-    scale = math.inf
     against = "point"
+    domain = "ball"
     curvatures: Sequence[float]
     centre: Sequence[float]
     noise: float = 0.0
+    radius: float = math.inf
 
     def __post_init__(self) -> None:
         curvatures = require.reals("curvatures", self.curvatures, low=0, high=1e300)
@@ -48,6 +51,12 @@ class Quadratic(Game):
         object.__setattr__(self, "curvatures", curvatures)
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "noise", require.real("noise", self.noise, low=0))
+        object.__setattr__(self, "radius", require.real("radius", self.radius, above=0, infinite=True))
+        if self.smooth[1] > self.radius * (1 + 1e-12):
+            raise InvalidArgument(
+                f"centre must lie in the ball of radius {self.radius:g}, it is {self.smooth[1]:g} away from 0: "
+                f"{list(centre)}"
+            )
 
     @property
     def point_size(self) -> int:  # type: ignore[override]
@@ -57,6 +66,23 @@ class Quadratic(Game):
     def smooth(self) -> tuple[float, float, float]:
         """The largest curvature, how far the best point is from 0, and the noise."""
         return max(self.curvatures), math.sqrt(sum(c * c for c in self.centre)), float(self.noise)
+
+    @property
+    def curvature(self) -> float:
+        """The least curvature: the loss is so strongly convex."""
+        return min(self.curvatures)
+
+    @property
+    def lipschitz(self) -> float | None:
+        """No gradient is longer; None where there is no longest."""
+        most, away, noise = self.smooth
+        return None if noise or math.isinf(self.radius) else most * (self.radius + away)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """What a round can cost at most."""
+        most, away, _ = self.smooth
+        return most * (self.radius + away) ** 2 / 2.0 or 1.0
 
     @property
     def above(self) -> float:

@@ -56,10 +56,18 @@ class Regression(Rows):
         """The w of the ball with the least loss on all rows."""
         return best_weights(self.rows, self.truth, self.loss, self.radius)
 
-    @property
+    @cached_property
     def _lengths(self) -> Floats:
-        found: Floats = np.sqrt((self.rows * self.rows).sum(axis=1))
+        found: Floats = np.sqrt(np.einsum("ij,ij->i", self.rows, self.rows))
         return found
+
+    @cached_property
+    def _least(self) -> Floats:
+        """What the best weights are charged for each row."""
+        p, y = self.rows @ self.best, self.truth
+        if self.loss == "squared":
+            return np.square(p - y)
+        return np.logaddexp(0.0, np.where(y == 1.0, -p, p)) if self.loss == "logistic" else np.abs(p - y)
 
     @property
     def lipschitz(self) -> float:
@@ -80,17 +88,15 @@ class Regression(Rows):
         return float(most.max()) or 1.0
 
     def params(self) -> Floats:
-        return self.row_params(float(tuple(LOSSES).index(self.loss)), 0.0, self.rows @ self.best)
+        return self.row_params(float(tuple(LOSSES).index(self.loss)), 0.0, self._least)
 
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
         rule = int(params[0])
         rows = int(params[3])
         at = 3 + rows * int(params[2]) + round_
-        guess = feedback[0]
-        loss = charge(rule, guess, params[at])
-        feedback[0] = slope(rule, guess, params[at])
-        memory[0] += loss - charge(rule, params[at + rows], params[at])
+        loss, feedback[0] = charge(rule, feedback[0], params[at])
+        memory[0] += loss - params[at + rows]
         return -loss
 
     def __repr__(self) -> str:
@@ -100,25 +106,14 @@ class Regression(Rows):
 
 @kernel
 def charge(rule, guess, label):
-    """l(p, y)."""
+    """l(p, y) and dl/dp."""
     if rule == SQUARED:
-        return (guess - label) * (guess - label)
-    if rule == LOGISTIC:
-        wrong = -guess if label == 1.0 else guess
-        return max(wrong, 0.0) + log1p(exp(-abs(wrong)))
-    return abs(guess - label)
-
-
-@kernel
-def slope(rule, guess, label):
-    """dl/dp."""
-    if rule == SQUARED:
-        return 2.0 * (guess - label)
+        return (guess - label) * (guess - label), 2.0 * (guess - label)
     if rule == LOGISTIC:
         small = exp(-abs(guess))
         chance = 1.0 / (1.0 + small) if guess >= 0.0 else small / (1.0 + small)
-        return chance - label
-    return 1.0 if guess > label else -1.0 if guess < label else 0.0
+        return max(-guess if label == 1.0 else guess, 0.0) + log1p(small), chance - label
+    return abs(guess - label), 1.0 if guess > label else -1.0 if guess < label else 0.0
 
 
 def best_weights(rows: Floats, labels: Floats, loss: str, radius: float) -> Floats:

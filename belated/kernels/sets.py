@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from belated.kernels.compile import kernel
 
@@ -20,6 +21,24 @@ def width(domain: str, size: int, radius: float) -> float:
     (2.0000000000000004, 2.0, 1.0)
     """
     return radius * {"ball": math.sqrt(2.0), "box": math.sqrt(2.0 * size), "simplex": 1.0 if size > 1 else 0.0}[domain]
+
+
+def set_of(thing: Any) -> tuple[str, float] | None:
+    """The set that a learner's points lie in, or a game's may lie in, by name and radius; None if it does not say."""
+    domain, radius = getattr(thing, "domain", None), getattr(thing, "radius", None)
+    return None if domain is None or radius is None else (str(domain), float(radius))
+
+
+def within(inner: tuple[str, float], outer: tuple[str, float], size: int) -> bool:
+    """Whether a set of points of that size lies in another.
+
+    >>> within(("box", 1.0), ("ball", 1.0), 3), within(("ball", 1.0), ("box", 1.0), 3)
+    (False, True)
+    """
+    (name, radius), (around, most) = inner, outer
+    if around == "simplex":
+        return inner == outer
+    return radius * (math.sqrt(size) if (name, around) == ("box", "ball") else 1.0) <= most * (1 + 1e-12)
 
 
 @kernel

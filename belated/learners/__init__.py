@@ -1,5 +1,6 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.adaptive_revision import AdaptiveRevision
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
@@ -41,6 +42,7 @@ __all__ = [
     "KLUCB",
     "TSPM",
     "UCB1",
+    "AdaptiveRevision",
     "CBPside",
     "ChernoffUCB",
     "Cover",

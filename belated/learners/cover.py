@@ -10,7 +10,8 @@ import numpy as np
 from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
-from belated.protocols import Floats, Learner
+from belated.protocols import Floats, Game, Learner
+from belated.theory import related
 
 #: What is left of a tail below this does not change a probability.
 NOTHING = 1e-17
@@ -24,7 +25,8 @@ class Cover(Learner):
     fair signs add up to more than 0, and half of that that they add up to 0. Then its expected loss over `horizon`
     rounds is that of the better constant guess plus `bounds.subsampling(horizon, 0)`, on **every** sequence. Under a
     constant delay d, BOLD over it is as good as anybody can be (`bounds.subsampling(n, d)`) when each instance has
-    `horizon` rounds. After that it guesses what it has seen more of.
+    `horizon` rounds; in fewer it pays at most `bounds.cover`. After that it guesses what it has seen more of, without a
+    bound.
 
     Feedback is full: (0, 1) for the bit 1, (1, 0) for 0. With delays that vary nobody knows the rounds of an instance:
     use Hedge or DelayedHedge then.
@@ -56,6 +58,18 @@ class Cover(Learner):
     def example(cls) -> Cover:
         """A thousand bits."""
         return cls(1000)
+
+    def facing(self, game: Game) -> Learner | str:
+        table = getattr(game, "table", None)
+        if table is None or not np.isin(table, (0.0, 1.0)).all() or (np.sum(table, axis=1) != 1.0).any():
+            return f"its bound is for bits, rewards (1, 0) or (0, 1), and {type(game).__name__} does not say that"
+        return self
+
+    def bound_in(self, n: int) -> float | None:
+        return related.cover(self.horizon, n) if n <= self.horizon else None
+
+    def bound_at_peak(self, n: int, peak: float, constant: bool) -> float | None:
+        return self.bound_in(n) if peak == 0.0 else None
 
     def layout(self) -> np.dtype[Any]:
         return np.dtype([("ahead", "f8")])

@@ -10,6 +10,7 @@ from typing import Any
 from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
+from belated.kernels.sets import set_of
 from belated.protocols import Game, Learner
 from belated.theory import related
 from belated.theory.case import unit_of
@@ -35,10 +36,20 @@ class Points(Learner):
     def point_size(self) -> int:  # type: ignore[override]
         return self.size
 
+    def elsewhere(self, game: Game) -> str | None:
+        """Why the regret of a game is not against the best point of the set that this plays in; None if it is."""
+        if getattr(game, "against", None) != "point":
+            return f"the regret of {type(game).__name__} is not against the best fixed point"
+        mine, its = set_of(self), set_of(game)
+        if its is None or mine != its:
+            where = "a set that it does not name" if its is None else f"a {its[0]} of radius {its[1]:g}"
+            return f"regret is against the best point of {where}, it plays in another set"
+        return None
+
 
 @kernel
 def show(state):
-    """The point is what is played."""
+    """The point is what is played: it comes first in the memo."""
     for i in range(len(state.point)):
         state.memo[i] = state.point[i]
 
@@ -61,6 +72,8 @@ class Descent(Points):
     tau: int | None
     curvature: float
     rate: float | None
+    #: How it measures gradients: a name that games have, too.
+    measure = "lipschitz"
     #: What the game that it faces measures regret in: the largest that one round can cost.
     unit: float = 1.0
     #: In a game of quadratic losses, what they are: see `bounds.smooth_descent`.
@@ -107,9 +120,9 @@ class Descent(Points):
                 return "a bound for steps of one length is known for smooth losses without a border only"
             object.__setattr__(learner, "smooth", smooth)
             return learner
-        longest = getattr(game, "lipschitz", None)
+        longest = getattr(game, self.measure, None)
         if longest is None:
-            return f"{type(game).__name__} does not say how long its gradients are (lipschitz)"
+            return f"{type(game).__name__} does not say how long its gradients are at most ({self.measure})"
         if longest > self.lipschitz * (1 + 1e-12):
             return f"gradients are up to {longest:.6g} long, the steps are made for lipschitz={self.lipschitz:g}"
         if self.curvature > getattr(game, "curvature", 0.0):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from belated import require
-from belated.kernels.sets import into_ball
+from belated.kernels.sets import FAR, into_ball
 from belated.learners.descent import Points, show
 from belated.protocols import Game, Learner
 from belated.theory import related
@@ -44,6 +44,7 @@ class DualAveraging(Points):
     noise: float
     tau: int
     damping: str = "proved"
+    domain = "ball"
 
     def __post_init__(self) -> None:
         require.integer("size", self.size, low=1)
@@ -54,7 +55,7 @@ class DualAveraging(Points):
         require.one_of("damping", self.damping, DAMPINGS)
 
     #: In the game that it faces: f(0) - f*, and what regret is measured in.
-    begins: tuple[float, float] | None = None
+    begins: ClassVar[tuple[float, float] | None] = None
 
     def facing(self, game: Game) -> Learner | str:
         smooth, above = getattr(game, "smooth", None), getattr(game, "above", None)
@@ -104,6 +105,6 @@ class DualAveraging(Points):
         state.updates += 1
         damping = params.firm + params.shaky * math.sqrt(float(state.updates) + 1.0)
         for i in range(len(state.point)):
-            state.total[i] += feedback[i]
+            state.total[i] = min(max(state.total[i] + feedback[i], -FAR), FAR)
             state.point[i] = -state.total[i] / damping
         into_ball(state.point, params.radius)

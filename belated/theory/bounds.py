@@ -18,11 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
-from belated.theory.gaussian import gp_information, gp_ucb, gp_ucb_mean  # noqa: F401  (likewise)
 from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the other systems)
+    adagrad,
+    cover,
     curved_descent,
     delayed_descent,
     dual_averaging,
+    gp_information,
+    gp_ucb,
+    gp_ucb_mean,
     policy_elimination,
     slowed_descent,
     smooth_descent,

@@ -10,6 +10,8 @@ from belated.protocols import Floats
 
 #: A margin that is no more than rounding, against the largest number of the rows.
 TINY = 1e-15
+#: Rows that are looked at at a time.
+FEW = 200
 
 
 def margin(rows: Floats, labels: Floats) -> float:
@@ -27,18 +29,33 @@ def margin(rows: Floats, labels: Floats) -> float:
     scale = float(np.abs(signed).max())
     if scale == 0.0:
         return 0.0
+    points = np.unique(signed / scale, axis=0)
+    # Of many rows few matter: those that the direction so far does worst on are added until none is far below.
+    some = np.argsort(np.abs(points).sum(axis=1))[:FEW]
+    while True:
+        direction = _nearest(points[some])
+        length = float(np.linalg.norm(direction))
+        reached = points @ direction / length if length else np.zeros(len(points))
+        mine, worst = float(reached[some].min()), np.argsort(reached)[:FEW]
+        if mine <= TINY:  # nothing tells these few apart
+            return 0.0
+        # What this direction does is certain, however well the least squares were solved.
+        found = float(reached[worst[0]])
+        if found >= mine * (1.0 - 1e-12):
+            return scale * found
+        some = np.union1d(some, worst)
+
+
+def _nearest(points: Floats) -> Floats:
+    """A multiple of the point of their convex hull that is nearest to 0; 0 if none was found."""
     from scipy.optimize import nnls
 
-    points = np.unique(signed / scale, axis=0).T
     try:
-        weights, _ = nnls(np.vstack([points, np.ones(points.shape[1])]), np.append(np.zeros(len(points)), 1.0))
+        weights, _ = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(np.zeros(points.shape[1]), 1.0))
     except RuntimeError:  # it gave up
-        return 0.0
-    direction = points @ weights
-    length = float(np.linalg.norm(direction))
-    # What this direction does is certain, however well the least squares were solved.
-    found = float((direction @ points).min()) / length if length else 0.0
-    return scale * found if found > TINY else 0.0
+        return np.zeros(points.shape[1])
+    found: Floats = weights @ points
+    return found
 
 
 def perceptron(rows: Floats, labels: Floats) -> float | None:

@@ -1,10 +1,13 @@
-"""Bounds for the other systems of the paper's table 1: bits, points, labels, and policies."""
+"""Bounds for the other systems of table 1: bits, points, labels, policies and, in `gaussian`, experiments."""
 
 from __future__ import annotations
 
 import math
 
 from belated import require
+from belated.theory.gaussian import gp_information as gp_information
+from belated.theory.gaussian import gp_ucb as gp_ucb
+from belated.theory.gaussian import gp_ucb_mean as gp_ucb_mean
 
 
 def coin(m: int) -> float:
@@ -40,8 +43,38 @@ def subsampling(n: int, d: int) -> float:
     return (d + 1 - rest) * coin(whole) + rest * coin(whole + 1)
 
 
+def cover(horizon: int, k: int) -> float:
+    """What the first k rounds of `Cover(horizon)` cost at most, k <= horizon: V(m) - E(S - k)+, S a sum of m - k signs.
+
+    Whatever bits come, all m = horizon rounds cost V(m). If fair coins decide those after the k-th, each is lost half
+    of the time: so the first k cost V(m) + (|s| - E|s + S|) / 2, s the ones less the zeros among them, which is largest
+    for the largest |s|, k. From k = m / 2 on that is V(m), more than V(k): playing for too many rounds has its price.
+
+    >>> cover(10, 10), round(cover(10, 2), 9), coin(2)
+    (1.23046875, 0.86328125, 0.5)
+    """
+    m, k = require.integer("horizon", horizon, low=1), require.integer("k", k, low=0, high=horizon)
+    left = m - k
+    ones = (left + k) // 2 + 1  # the least that take the sum beyond k
+    if ones > left:
+        return coin(m)
+    chance = math.exp(
+        math.lgamma(left + 1) - math.lgamma(ones + 1) - math.lgamma(left - ones + 1) - left * math.log(2.0)
+    )
+    beyond = 0.0
+    while ones <= left and chance > 1e-17:
+        beyond += chance * (2 * ones - left - k)
+        chance *= (left - ones) / (ones + 1.0)
+        ones += 1
+    return coin(m) - beyond
+
+
 def delayed_descent(n: float, width: float, lipschitz: float, total: float) -> float:
     """Gradient descent told directly, steps F / (L sqrt(t + 2 D_t)): R_n <= 2 F L sqrt(n + 2 D), D the sum of G_1..G_n.
+
+    Entropic steps on the simplex have the same with F = R sqrt(ln d), and L half the largest difference of two numbers
+    of a gradient: in units of 2 L R they are `delayed_hedge`, whose proof takes no more than differences below 1. With
+    (1 + 2 tau) t for t + 2 D_t its sum of eta_t (1 + 2 G_t) / 8 gives `slowed_descent` likewise.
 
     F is the largest distance of two points over sqrt 2, L the longest gradient. With y the point that the m-th gradient
     meets and x the one it was taken at, distances to the best point telescope, as without delay, to
@@ -109,6 +142,21 @@ def smooth_descent(
     if rate * smoothness * (peak + 1.0) > 0.125 * (1.0 + 1e-12):
         return None
     return 1.6 * (distance**2 / rate + 1.5 * n * rate * noise**2)
+
+
+def adagrad(n: float, size: int, radius: float, rate: float, lipschitz: float, initial: float) -> float:
+    """Steps of each number by itself in a box of radius R, without delay: (2 R^2 / a + a) sqrt(d (d z + L^2 n)).
+
+    Of one number, with steps a / sqrt(z_m), z_m = z and its g^2 so far: distances telescope to (2R)^2 sqrt(z_n) / (2a),
+    and the steps cost sum a g^2 / (2 sqrt(z_m)) <= a sqrt(z_n). The roots of d numbers add up to at most the root of d
+    times the sum of their z_n, which is at most d z + L^2 n, L the longest gradient.
+
+    Duchi, Hazan, Singer, *Adaptive subgradient methods*, 2011; McMahan, Streeter 2010.
+
+    >>> round(adagrad(10_000, 1, 1.0, 2**0.5, 1.0, 1.0), 1)
+    282.9
+    """
+    return (2.0 * radius**2 / rate + rate) * math.sqrt(size * (size * initial + lipschitz**2 * n))
 
 
 def dual_averaging(n: int, start: float, smoothness: float, radius: float, noise: float, tau: int) -> float:

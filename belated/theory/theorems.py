@@ -82,6 +82,24 @@ class BoldTheorem(Theorem):
 
 
 @dataclass(frozen=True, eq=False)
+class TurnsTheorem(Theorem):
+    """BOLD under a constant delay: `turns` instances in turn, each with a bound for exactly the rounds that it has."""
+
+    turns: int
+
+    def bound(self, n: int) -> float:
+        known = self.raw(n)
+        assert known is not None
+        return self.scale * min(float(n), known)
+
+    def raw(self, n: int) -> float | None:
+        """The sum over the instances, rewards in [0, 1]; None where one of them has no bound."""
+        rounds, more = divmod(n, self.turns)
+        most, least = self.learner.bound_in(rounds + 1) if more else 0.0, self.learner.bound_in(rounds)
+        return None if most is None or least is None else more * most + (self.turns - more) * least
+
+
+@dataclass(frozen=True, eq=False)
 class PoolsTheorem(Theorem):
     """A pool for each value: E R_n <= E[sum_c (G*_c + 1) f~(n_c / (G*_c + 1))], f that of one value's learner.
 
