@@ -31,8 +31,8 @@ from belated.protocols import NEVER, Delays, Game, Learner
 ANY_ACTIONS = 2
 MANY_ACTIONS = 1000
 ANY_GAME = full_information(ANY_ACTIONS)
+ANY_TRANSITIONS = (((0.5, 0.5),) * ANY_ACTIONS,) * 2
 ANY_COVARIANCE = ((1.0, 0.0), (0.0, 1.0))
-ANY_TRANSITIONS = [[[0.5, 0.5]] * ANY_ACTIONS] * 2
 
 
 def read(kind: str, given: Any) -> dict[str, Any]:
@@ -87,12 +87,13 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "features": size,
         "experts": max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
-        "transitions": np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist(),
         "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
         "shares": getattr(game, "shares", None),
     }
     if game is ANY_GAME or hasattr(game, "covariance"):
         known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
+    if game is ANY_GAME or hasattr(game, "transitions"):
+        known["transitions"] = np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist()
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
 

@@ -12,6 +12,7 @@ import pytest
 import belated as bl
 from belated import delays, games, notation
 from belated.checks import contract
+from belated.engine.play import too_late
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.kernels.random import event_draw, key_of, uniform
@@ -356,6 +357,8 @@ def test_delays_that_are_known_to_be_too_long_are_refused():
         bl.play(bl.Direct(learner()), game, delays.Constant(65), 100)
     with pytest.raises(InvalidArgument, match="may be 80 rounds late"):
         bl.play(bl.Direct(learner()), game, delays.Uniform(0, 100), 100, expiry=80)
+    for law, expiry in ((delays.Uniform(0, 100), 64), (delays.Geometric(mean=5), 80), (delays.Trace([bl.NEVER]), None)):
+        assert too_late(learner(), law, bl.NEVER if expiry is None else expiry) == 0
 
 
 @pytest.mark.parametrize("context", [6, -1, 0.5, None, [0, 1], "a", math.nan])

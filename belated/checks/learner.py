@@ -34,14 +34,14 @@ from belated.checks.promises import (
     plays_points,
     writes_its_memo_anew,
 )
-from belated.engine.play import play
+from belated.engine.play import play, too_late
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD, SDB, Direct, Forecaster, Paced
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
 from belated.kernels.blame import blamed
 from belated.kernels.random import key_of
-from belated.protocols import Delays, Game, Learner
+from belated.protocols import NEVER, Delays, Game, Learner
 
 ROUNDS = 300
 
@@ -215,7 +215,8 @@ def compiled_is_python(learner: Learner, forecasters: list[type[Forecaster]] | N
 def _plays(learner: Learner, forecaster: type[Forecaster]) -> Iterator[tuple[Game, Delays, int | None]]:
     """Plays that together reach every path of the engine."""
     game = arena(learner, ROUNDS)
-    yield from ((game, law, expiry) for law, expiry in laws(ROUNDS))
+    known = [(law, expiry) for law, expiry in laws(ROUNDS) if not too_late(learner, law, NEVER)]  # else refused
+    yield from ((game, law, expiry) for law, expiry in known)
     if learner.context_size:
         return
     try:

@@ -155,14 +155,21 @@ def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game
     return require.real("default", default, low=float(game.smallest), high=float(game.largest))
 
 
+def too_late(learner: Any, delays: Delays, expiry: int) -> int:
+    """How late feedback may be, where that is known and too late for what the learner keeps; else 0."""
+    keeps, longest = getattr(learner, "keeps", 0), delays.maximum
+    if not keeps or longest is None or longest == NEVER:
+        return 0
+    longest = min(longest, expiry)
+    return longest if longest >= keeps else 0
+
+
 def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
     """Delays that are known to be longer than a learner keeps what it needs are a mistake."""
-    keeps = getattr(learner, "keeps", 0)
-    longest = min(NEVER if delays.maximum in (None, NEVER) else delays.maximum, expiry)
-    if keeps and keeps <= longest < NEVER:
+    if late := too_late(learner, delays, expiry):
         raise InvalidArgument(
-            f"feedback may be {longest} rounds late by {delays!r}, {learner!r} drops what is {keeps} rounds late or "
-            f"more: give it more room, or end tickets by expiry={keeps - 1}"
+            f"feedback may be {late} rounds late by {delays!r}, {learner!r} drops what is {learner.keeps} rounds late "
+            f"or more: give it more room, or end tickets by expiry={learner.keeps - 1}"
         )
 
 
