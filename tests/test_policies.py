@@ -222,6 +222,21 @@ def test_regret_is_against_the_best_policy_of_the_table():
     assert catalog.from_data("game", json.loads(json.dumps(catalog.to_data(game)))) == game
 
 
+class InTurn(games.Bernoulli):
+    """A game that must be asked for its rounds in turn."""
+
+    any_round = False
+
+
+def test_a_game_asked_in_turn_is_judged_by_the_best_policy_too():
+    game = games.Grouped([InTurn([0.2, 0.9]), InTurn([0.7, 0.3])], policies=[[0, 0], [1, 1]])
+    f = bl.Direct(bl.RoundRobin(2))
+    result = bl.play(f, game, delays.Constant(0), 100, record=True, engine="python")
+    pairs = list(zip(drawn(game, 100), result.actions[0].tolist(), strict=True))
+    assert game.best == (1, 1)
+    assert result.regret[0, -1] == pytest.approx(sum(game.means[x][1] - game.means[x][a] for x, a in pairs))
+
+
 def drawn(game, rounds):
     """The contexts of a replication."""
     found, params = np.zeros(1), game.params()
@@ -290,6 +305,18 @@ def test_the_best_policy_is_kept_and_regret_is_below_the_bound():
         result = bl.play(f, game, law, 100_000, replications=100)
         assert (result.regret[:, -1] <= result.peak + 17 * math.sqrt(6e5 * math.log(20 * 1e10 / 0.05))).mean() >= 0.95
         assert result.mean_regret <= result.bound < 100_000
+
+
+@pytest.mark.soak
+def test_delay_adds_what_is_lost_before_anything_is_known():
+    """So long it plays half by policies that are all alike, half by actions that are."""
+    game, late = grouped(), 2000
+    policies = np.mean([sum(s * MEANS[x, p[x]] for x, s in enumerate(SHARES)) for p in POLICIES])
+    best = sum(s * MEANS[x, x] for x, s in enumerate(SHARES))
+    lost = best - (policies + np.asarray(SHARES) @ MEANS.mean(axis=1)) / 2
+    f = bl.Direct(bl.PolicyElimination(POLICIES, SHARES, 3, width=0.1))
+    one, two = (bl.play(f, game, delays.Constant(tau), 30_000, replications=40).mean_regret for tau in (0, late))
+    assert (two - one) / late == pytest.approx(lost, abs=0.05)
 
 
 # --- what is refused, and how it is written ---

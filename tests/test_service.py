@@ -298,6 +298,27 @@ def test_asking_again_with_a_key(server):
     assert long.status_code == 422
 
 
+def test_policies_by_segment_and_labels_that_are_labels(server):
+    policies = [[0, 1], [2, 0], [1, 1]]
+    learner = {"name": "policyelimination", "policies": policies, "shares": [0.5, 0.5]}
+    server.create("segments", forecaster={"name": "direct", "learner": learner}, seed=4)
+    f = bl.Direct(bl.PolicyElimination(policies, [0.5, 0.5], 3), seed=4)
+    for segment in (0, 1, 1, 0):
+        made, own = server.decide("segments", {"context": [segment]}), f.predict(segment)
+        assert made["probability"] == own.probability
+        assert server.feed("segments", made["ticket"], 1.0).json()["status"] == "applied"
+        f.update(own.ticket, 1.0)
+    wrong = server.http.post("/v1/experiments/segments/decisions", json={"context": [2]})
+    assert wrong.status_code == 422 and "one of 0..1, got 2" in wrong.text
+
+    server.create("labels", forecaster="direct(halving(2, labels=3))")
+    ticket = server.decide("labels", {"context": [0, 2]})["ticket"]
+    for value in ([0.3, 0.9, 0.0], [1, 1, 0], [0, 0, 0]):
+        refused = server.feed("labels", ticket, value)
+        assert refused.status_code == 422 and "1 for the one right action and 0 for all others" in refused.text
+    assert server.feed("labels", ticket, [0, 0, 1]).json()["status"] == "applied"
+
+
 def test_contexts_and_allowed(server):
     learner = {"name": "linucb", "features": 2}
     server.create("context", forecaster={"name": "direct", "learner": learner})

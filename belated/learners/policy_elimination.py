@@ -37,8 +37,9 @@ class PolicyElimination(AmongPolicies):
 
     >>> import belated as bl
     >>> f = bl.Direct(bl.PolicyElimination([[0, 0], [1, 1], [0, 1]], [0.5, 0.5], actions=2), seed=1)
-    >>> f.predict(1)
-    Decision(ticket=1, action=1, probability=0.5)
+    >>> decision = f.predict(1)  # one of three policies says 0 here
+    >>> decision.action, round(decision.probability, 3)
+    (0, 0.417)
     """
 
     guarantee = "G* + 17 sqrt(2 n K ln(4 N n^2 / delta)) told directly, with probability 1 - delta; N policies, i.i.d."

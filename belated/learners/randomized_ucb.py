@@ -32,8 +32,9 @@ class RandomizedUCB(AmongPolicies):
 
     >>> import belated as bl
     >>> f = bl.Direct(bl.RandomizedUCB([[0, 0], [1, 1], [0, 1]], [0.5, 0.5], actions=2), seed=1)
-    >>> f.predict(1)
-    Decision(ticket=1, action=1, probability=0.5)
+    >>> decision = f.predict(1)
+    >>> decision.action, round(decision.probability, 2)
+    (0, 0.48)
     """
 
     scale: float = 1.0

@@ -184,7 +184,7 @@ def policy_elimination(n: float, actions: int, policies: int, delta: float, peak
     Dudik et al. 2011 have 16 sqrt(2 K ln(4 n^2 N / delta)) (tau + sqrt(n)) for a constant delay tau.
 
     >>> round(policy_elimination(1_000_000, 2, 20, 0.05, peak=100))
-    201319
+    201272
     """
     n, k = require.real("n", n, low=1), require.integer("actions", actions, low=1)
     chance = require.real("delta", delta, above=0, below=1)
