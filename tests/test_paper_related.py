@@ -95,6 +95,7 @@ def test_bits(done, monkeypatch):
     assert list(found.values()) == ["matches", "matches", "holds", "holds", "shown"]
     cover = done[weinberger.plays(TINY["weinberger"])[weinberger.COVER, 3]]
     assert np.abs(cover.regret - subsampling(64, 3)).max() < 1e-12
+    assert cover.bound == pytest.approx(subsampling(64, 3)), "what BOLD over Cover states is what it has"
     hedge = done[weinberger.plays(TINY["weinberger"])[weinberger.POOL, 3]]
     assert hedge.regret.max() > subsampling(64, 3) + 0.1 > hedge.regret.min()
     monkeypatch.setattr(weinberger, "subsampling", lambda n, d: subsampling(n, d) + 1e-6)

@@ -169,7 +169,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
                 [name, d, float(f.regret.min()), float(f.regret.max()), float(f.bound.max()), values[d]]
                 for (name, d), f in found.items()
             ],
-            "All players: expected regret over the sequences. Cover states no bound under BOLD: its horizon is fixed.",
+            "All players: expected regret over the sequences, and the bound that each states.",
             folded=True,
         ),
     ]
