@@ -103,12 +103,17 @@ def test_what_the_first_rounds_of_cover_cost(horizon):
     [
         (5, bits_of(24), delays.Constant(3), "has 6 rounds"),
         (24, bits_of(24), delays.Geometric(mean=3), "only a constant delay"),
-        (24, games.RewardTable([[0.2, 0.9]] * 24, "full"), delays.Constant(3), "for bits"),
-        (24, games.Bernoulli([0.2, 0.9], "full"), delays.Constant(3), "for bits"),
     ],
 )
 def test_where_a_pool_of_covers_has_none(horizon, game, late, why):
     assert why in played(bl.BOLD(bl.Cover(horizon)), game, late, 24).theorem
+
+
+@pytest.mark.parametrize("game", [games.RewardTable([[0.2, 0.9]] * 24, "full"), games.Bernoulli([0.2, 0.9], "full")])
+def test_what_is_no_bit_has_no_bound_and_is_refused(game):
+    assert "for bits" in bl.Cover(24).facing(game)
+    with pytest.raises(InvalidFeedback, match="1 for the one right action and 0 for all others"):
+        played(bl.BOLD(bl.Cover(24)), game, delays.Constant(3), 24)
 
 
 # --- sets ---
