@@ -315,6 +315,27 @@ def test_drift_is_shown_everywhere():
     assert line.found == "yes" and line.use == "the later part of the log"
 
 
+def test_full_information_is_advised_to_be_told_directly():
+    """An outage: nothing is late, then a thousand of ten thousand rounds are answered together."""
+    at = np.arange(10_000)
+    found = rounds(np.where((at >= 4000) & (at < 5000), 4999 - at, 0), 10_000)
+    assert found.outstanding.mean == found.data()["outstanding"]["mean"] == pytest.approx(49.95)
+    (line,) = [line for line in found.advice if "every action" in line.question]
+    assert line.found is None and line.use.startswith("direct(delayedhedge)")
+    assert "sqrt(1 + 2 x the mean of G) = 10" in line.why and "sqrt(G* + 1) = 31.6" in line.why
+    assert line.question in found.summary()
+
+
+def test_the_mean_of_what_is_out_is_that_of_the_decisions():
+    rng = np.random.default_rng(3)
+    decided = np.sort(rng.uniform(0, 1e6, 3000)).round()
+    observed = decided + rng.exponential(2e4, 3000).round()
+    out = [(observed[:t] >= decided[t]).sum() for t in range(3000)]
+    frame = pl.DataFrame({"d": decided.astype(int), "o": observed.astype(int)})
+    found = bl.audit(frame, decided="d", observed="o", as_of=2_000_000, unit="rounds")
+    assert found.outstanding.mean == pytest.approx(np.mean(out), rel=0.02)
+
+
 # --- what the theorems say ---
 
 

@@ -30,8 +30,9 @@ def test_the_rows_that_can_be_measured_come_out(rows):
         "Neu et al.": "matches",
         "BOLD": "likely holds",
         "QPM-D": "likely holds",
+        "Side information": "matches",
     }
-    assert section.frames["table-cells"].shape[0] == 8
+    assert section.frames["table-cells"].shape[0] == 10
 
 
 def test_instances_that_share_nothing_are_what_makes_it_match(rows):
@@ -109,6 +110,7 @@ def test_the_whole_study_is_large_enough_and_every_part_has_its_cells():
         "monitoring",
         "cost",
         "table",
+        "related",
         "beyond",
         "published",
     ]
@@ -127,10 +129,10 @@ def test_one_part_is_made_and_the_page_keeps_what_is_finished(tmp_path, monkeypa
     monkeypatch.setattr(paper, "PARTS", (small, other, late))
     page, sections, state = paper.run_paper(tmp_path, only=["table"])
     text = page.read_text()
-    assert [s.name for s in sections] == ["table"] and state.finished == 8
+    assert [s.name for s in sections] == ["table"] and state.finished == 10
     assert 'id="table"' in text and 'id="other"' in text and 'id="late"' not in text
     assert "Not on this page yet: late" in text and (tmp_path / "data" / "table-cells.parquet").exists()
-    assert paper.run_paper(tmp_path, only=["table"])[2].reused == 8
+    assert paper.run_paper(tmp_path, only=["table"])[2].reused == 10
 
 
 SMALL = Size(1000, 2)

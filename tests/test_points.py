@@ -110,6 +110,13 @@ def test_where_a_pool_of_covers_has_none(horizon, game, late, why):
     assert why in played(bl.BOLD(bl.Cover(horizon)), game, late, 24).theorem
 
 
+@pytest.mark.parametrize("game", [games.RewardTable([[0.2, 0.9]] * 24, "full"), games.Bernoulli([0.2, 0.9], "full")])
+def test_what_is_no_bit_has_no_bound_and_is_refused(game):
+    assert "for bits" in bl.Cover(24).facing(game)
+    with pytest.raises(InvalidFeedback, match="1 for the one right action and 0 for all others"):
+        played(bl.BOLD(bl.Cover(24)), game, delays.Constant(3), 24)
+
+
 # --- sets ---
 
 

@@ -6,7 +6,7 @@ import pytest
 import belated as bl
 from belated.errors import Unsupported
 from belated.kernels import states
-from belated.studies.variants import CHOICE, LowestUCB1, RandomBOLD, TicketQPMD, place
+from belated.studies.variants import CHOICE, LowestUCB1, PolicyExp4, RandomBOLD, TicketQPMD, place
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 GAME = bl.games.Bernoulli(MEANS)
@@ -206,3 +206,20 @@ def test_the_ticket_s_probability_is_the_one_that_is_fed():
 def test_variants_are_not_saved(forecaster):
     with pytest.raises(Unsupported, match="for studies only"):
         forecaster.to_bytes()
+
+
+def test_policies_under_exp4_are_experts_whose_advice_is_looked_up():
+    policies, draws = ((0, 1, 2), (2, 2, 0), (1, 1, 1), (0, 0, 0)), np.random.default_rng(4)
+    known, shown = bl.Direct(PolicyExp4(policies, 3), seed=2), bl.Direct(bl.Exp4(3, len(policies)), seed=2)
+    late = []
+    for _ in range(60):
+        context = int(draws.integers(3))
+        advice = np.eye(3)[[policy[context] for policy in policies]]
+        one, other = known.predict(context), shown.predict(advice.ravel())
+        assert one.action == other.action and one.probability == pytest.approx(other.probability, rel=1e-12)
+        late.append((one.ticket, float(draws.random())))
+        if len(late) > 7:
+            ticket, reward = late.pop(int(draws.integers(len(late))))
+            known.update(ticket, reward)
+            shown.update(ticket, reward)
+    assert PolicyExp4(policies, 3).bound(1000) == bl.Exp4(3, 4).bound(1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,13 +37,14 @@ class Advice:
 
 def advice(
     case: Case,
+    mean: float,
     costs: Sequence[Cost],
     dependence: Sequence[Dependence],
     curve: Curve,
     tried: Sequence[Expiry],
     shown: Sequence[str],
 ) -> list[Advice]:
-    """`shown` are the lengths of the expiries as people read them."""
+    """`mean` is that of G, `shown` are the lengths of the expiries as people read them."""
     return [
         _outcome(dependence, curve),
         _action(dependence),
@@ -56,6 +58,7 @@ def advice(
             "bold(exp3) or bold(tsallisinf)",
             "Only BOLD carries a bound against an adversary over to delays. It costs a factor of about sqrt(G* + 1).",
         ),
+        _all_told(case, mean),
         Advice(
             "Is there side information (contexts)?",
             None,
@@ -162,6 +165,24 @@ def _instances(case: Case) -> Advice:
         why = "BOLD runs G* + 1 learners side by side, and each of them would see too little. One learner sees all."
         return Advice(question, found, "qpmd or direct", why)
     return Advice(question, found, "any", "Each of the G* + 1 learners that BOLD runs side by side sees enough.")
+
+
+def _all_told(case: Case, mean: float) -> Advice:
+    """Full information: the bounds go by the mean of G told directly, by its peak under BOLD."""
+    told, pool = math.sqrt(1 + 2 * mean), math.sqrt(case.peak + 1)
+    why = (
+        "What comes back is then the same whatever was played, so that one learner can be told of all of it. Told "
+        f"directly, its bound is sqrt(1 + 2 x the mean of G) = {number(told)} times that without delay, with the mean "
+        f"of G {number(mean)} in this log; under BOLD sqrt(G* + 1) = {number(pool)} times. The first is never more "
+        "than sqrt 2 times the second, and far less where most feedback is prompt and some very late: in an outage "
+        "BOLD starts a learner that knows nothing for every decision."
+    )
+    return Advice(
+        "Does feedback say what every action would have given (all rewards, the right label, a gradient)?",
+        None,
+        "direct(delayedhedge), direct(perceptron) or direct(lineardescent)",
+        why,
+    )
 
 
 def _stationary(costs: Sequence[Cost]) -> Advice:

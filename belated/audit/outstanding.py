@@ -49,6 +49,7 @@ class Outstanding:
     level: Whole  #: G after all events of a cell
     peak: Peak
     peaks: tuple[Peak, ...]  #: of each action
+    mean: float  #: of G over all decisions; exact where no cell of the grid holds more than one
     middle: int  #: about half of the decisions were made before this time
 
 
@@ -73,7 +74,8 @@ def measure(log: Log) -> Outstanding:
     peaks = each.peaks(log.first, grid.width) if log.actions else ()
     made = np.cumsum(whole.decisions)
     middle = int(edges[np.argmin(np.abs(2 * made - made[-1]))])
-    return Outstanding(edges, whole.end[:, 0], whole.peaks(log.first, grid.width)[0], peaks, middle)
+    peak = whole.peaks(log.first, grid.width)[0]
+    return Outstanding(edges, whole.end[:, 0], peak, peaks, min(whole.mean, float(peak.low)), middle)
 
 
 def with_expiry(log: Log, lengths: Sequence[int]) -> list[Peak]:
@@ -208,6 +210,16 @@ class _Limits:
         alone = opened == decisions[:, None]  # the last decision is the group's own
         high = np.where(some, start + opened - alone, 0)
         return cls(start, end, high, decisions, sure.max(axis=0), sure.argmax(axis=0))
+
+    @property
+    def mean(self) -> float:
+        """What is out when a decision of the first group is made, on average, as if all of a cell were spread evenly.
+
+        Before the only decision of a cell it is what was out at its start.
+        """
+        start, change, made = self.start[:, 0], (self.end - self.start)[:, 0], np.maximum(self.decisions, 1)
+        before = start + change * (made - 1) / (2 * made)
+        return float((before * self.decisions).sum() / max(1, self.decisions.sum()))
 
     @property
     def doubtful(self) -> np.ndarray:

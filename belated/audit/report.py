@@ -82,7 +82,8 @@ class Audit:
       `median`, `never` (share that takes longer than `never_after`) with `never_low`, `never_high`, `never_watched`
       (how many decisions were watched for so long), `grid` (relative width of the cells in which delays were counted,
       and given as the longest of theirs, `low` as the shortest; 0 if exact), `error` (of the curve by that, at most)
-    - `outstanding`: `peak`, `peak_at`, `at_end`
+    - `outstanding`: `peak`, `peak_at`, `mean` (of G over the decisions, as if those of a short time were spread evenly
+      in it), `at_end`
     - `actions`: of each `action`, `decisions`, `came`, `peak`, `median` (as that of `delay`: of all its decisions, null
       if less than half get feedback, or too few are known) with `median_low`, `median_high`, `median_of_what_came` (of
       those that get feedback; an estimate alone), `never`, `never_low`, `never_high`, `never_after`, `mean_reward` (of
@@ -129,7 +130,9 @@ class Audit:
     @property
     def advice(self) -> list[advice.Advice]:
         lengths = [self.show(each.length) for each in self.expiries]
-        return advice.advice(self.case, self.costs, self.dependence, self.curve, self.expiries, lengths)
+        return advice.advice(
+            self.case, self.outstanding.mean, self.costs, self.dependence, self.curve, self.expiries, lengths
+        )
 
     def show(self, length: int | None) -> str:
         """A length of time as people read it."""
@@ -173,6 +176,7 @@ class Audit:
             "outstanding": {
                 "peak": out.peak.low,
                 "peak_at": self._length(out.peak.at),
+                "mean": out.mean,
                 "at_end": log.decisions - log.came,
             },
             "actions": self._actions,

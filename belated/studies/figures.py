@@ -56,10 +56,12 @@ def plain_powers(axis: Any) -> None:
 
 
 def _enough_ticks(axis: Any) -> None:
-    """An axis of few powers has ticks between them."""
-    from matplotlib.ticker import LogLocator
+    """An axis of few powers has ticks between them, unless its ticks were chosen."""
+    from matplotlib.ticker import FixedLocator, LogLocator
 
     low, high = axis.get_view_interval()
+    if isinstance(axis.get_major_locator(), FixedLocator):
+        return
     if axis.get_scale() == "log" and 0 < low < high < 60 * low:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
 

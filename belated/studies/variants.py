@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,12 @@ from belated.forecasters.bold import SHIFT, lowest_bit
 from belated.forecasters.qpmd import make_choose
 from belated.forecasters.room import Kernels, Letter, Parts, Seat
 from belated.kernels.compile import kernel
+from belated.kernels.elementary import log
 from belated.kernels.random import uniform
+from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.ucb1 import UCB1, widest, width_now
+from belated.protocols import Learner
+from belated.theory import bounds
 
 #: A stream of its own, beside those of belated.kernels.random: which free instance RandomBOLD hands out.
 CHOICE = np.uint64(5)
@@ -103,6 +108,49 @@ class LowestUCB1(UCB1):
     @staticmethod
     def predict(params, state, context, draw):
         return widest(state.mean, state.radius, state.predicted, width_now(state)), 1.0
+
+
+@dataclass(frozen=True)
+class PolicyExp4(Learner):
+    """Exp4 over policies that it knows: it is shown the number of a context, and looks up what each says there.
+
+    It plays, and charges the policies, as Exp4 does that is shown all their advice: 2 sqrt(n K ln N) for N of them.
+    """
+
+    weighs = True
+    comparator = "policy"
+    reads_answering = False
+    context_size = 1
+    policies: tuple[tuple[int, ...], ...]
+    actions: int
+
+    def layout(self) -> np.dtype[Any]:
+        count = (len(self.policies),)
+        return np.dtype([("loss", "f8", count), ("weight", "f8", count), ("chance", "f8", (self.actions,))])
+
+    def params(self) -> dict[str, Any]:
+        return {"choice": np.array(self.policies)}
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        count = len(state.loss)
+        rate = math.sqrt(log(float(count)) / (float(len(state.chance)) * float(state.predictions)))
+        total = exponential_weights(state.loss, rate, state.weight)
+        for a in range(len(state.chance)):
+            state.chance[a] = 0.0
+        for i in range(count):
+            state.chance[params.choice[i, int(context[0])]] += state.weight[i]
+        action = pick(state.chance, total, uniform(draw, 0))
+        return action, state.chance[action] / total
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        for i in range(len(state.loss)):
+            if params.choice[i, int(context[0])] == action:
+                state.loss[i] += (1.0 - feedback[0]) / probability
+
+    def bound(self, n: float) -> float:
+        return bounds.exp4(n, self.actions, len(self.policies))
 
 
 class TicketQPMD(QPMD):

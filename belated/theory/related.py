@@ -1,4 +1,4 @@
-"""Bounds for the other systems of the paper's table 1: bits, points, labels, policies; experiments in `gaussian`."""
+"""Bounds for the other systems of the paper's table 1: bits, points, labels, policies; in `gaussian`, experiments."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from belated import catalog
 from belated.errors import InvalidArgument
 from belated.studies.cells import Cell
 from belated.studies.page import MEANING, Page, Section
-from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, stochastic, table
+from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, related, stochastic, table
 from belated.studies.paper.part import Part
 from belated.studies.run import Engine, State, Watch, run_cells
 from belated.studies.store import Store
@@ -26,6 +26,7 @@ PARTS = (
     monitoring.PART,
     cost.PART,
     table.PART,
+    related.PART,
     beyond.PART,
     published.PART,
 )
@@ -34,8 +35,8 @@ LEAD = (
     "Feedback comes late: an ad is shown now, the sale comes days later, and others must be served meanwhile. "
     "Joulani, György and Szepesvári (<i>Online Learning under Delayed Feedback</i>, ICML 2013) prove what that costs. "
     "Their paper has no experiments. Here are some for its claims, on bandits, with full information and in partial "
-    "monitoring (side information, which the paper allows, is not here yet): the formula, what was measured beside it, "
-    "and a verdict computed from the data. In BOLD's bound <i>f</i> stands for min(<i>m</i>, "
+    "monitoring, with and without side information, and for those who came before it: the formula, what was measured "
+    "beside it, and a verdict computed from the data. In BOLD's bound <i>f</i> stands for min(<i>m</i>, "
     "<i>f</i>(max(<i>m</i>, 1))), which is what the theorem needs: concave, and 0 at 0."
 )
 

@@ -1,0 +1,192 @@
+"""Langford, Smola and Zinkevich 2009: gradients told late. Slow steps are fast enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated.delays import Constant
+from belated.forecasters import BOLD, Direct, Forecaster
+from belated.games import LinearLosses
+from belated.learners import GradientDescent
+from belated.studies import figures
+from belated.studies.cells import Cell
+from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.studies.paper.related.shared import (
+    PROVED,
+    Entry,
+    Found,
+    Series,
+    System,
+    draw,
+    experiment,
+    late_panel,
+    text,
+)
+from belated.studies.run import Done
+from belated.studies.stats import number
+from belated.theory.verdicts import Verdict, certain
+
+FAST, SLOWED, ADAPTIVE, POOL = "not slowed", "τ known", "adaptive", "BOLD(adaptive)"
+RULES: dict[str, Callable[[int], Forecaster]] = {
+    FAST: lambda tau: Direct(GradientDescent(1, tau=0)),
+    SLOWED: lambda tau: Direct(GradientDescent(1, tau=tau)),
+    ADAPTIVE: lambda tau: Direct(GradientDescent(1)),
+    POOL: lambda tau: BOLD(GradientDescent(1)),
+}
+KEPT = (SLOWED, ADAPTIVE, POOL)
+#: The least delay of a fit: before it τ + 1 and 2 τ + 1 differ too much.
+FITTED = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rounds, delays, and the half periods that are tried."""
+
+    rounds: int = 4096
+    delays: tuple[int, ...] = (0, 3, 7, 15, 31, 63)
+    halves: tuple[int, ...] = tuple(np.unique(np.geomspace(1, 1024, 70).round().astype(int)).tolist())
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A gradient of 1 for so many rounds, then of -1 for as many, and so on."""
+
+    length: int
+
+    def rounds(self, number: int) -> int:
+        return self.length
+
+    def __call__(self, number: int) -> LinearLosses:
+        return LinearLosses((1.0 - 2.0 * ((np.arange(self.length) // number) % 2))[:, None])
+
+
+def plays(size: Size) -> dict[tuple[str, int], Series]:
+    """(rule, delay)."""
+    return {
+        (name, d): Series(rule(d), Waves(size.rounds), Constant(d), size.halves)
+        for name, rule in RULES.items()
+        for d in size.delays
+    }
+
+
+def blocks(done: Done, size: Size) -> list[Block]:
+    found: dict[tuple[str, int], Found] = {key: done[cell] for key, cell in plays(size).items()}
+    slopes = {name: slope(found, size, name) for name in RULES}
+    return [
+        Text(
+            "<h3>Langford, Smola, Zinkevich 2009: gradients</h3><p><b>Claim.</b> Gradient descent that is told each "
+            "gradient τ rounds late has regret of the order √(τ n), if its steps are made shorter by √τ. F is the "
+            "largest distance of two points over √2, L the longest gradient. With steps F/(L √((1 + 2τ) m)) at the "
+            "m-th gradient, and with steps F/(L √(t + 2 ΣG)), which know nothing of the delays, regret is at most "
+            "(both proved here)</p>"
+        ),
+        Formula(
+            "R<sub>n</sub> ≤ 2 F L √((1 + 2τ) n), &nbsp; R<sub>n</sub> ≤ 2 F L √(n + 2 Σ<sub>t</sub> G<sub>t</sub>)"
+        ),
+        experiment(
+            f"Points of [-1, 1], gradients 1 and -1 in square waves, {size.rounds:,} rounds; the "
+            f"worst of {len(size.halves):,} half periods from {min(size.halves)} to {max(size.halves):,}, for each "
+            "rule and delay. Nothing is left to chance, so one play says all. (Random blocks would show nothing: on "
+            "these every forecaster expects the same.) <i>Not slowed</i> are the steps that would be right without "
+            "delay."
+        ),
+        *(
+            finding(
+                f"Gradient descent, {name}: the worst wave keeps the bound.",
+                [_verdict(found[name, d], size) for d in size.delays],
+            )
+            for name in KEPT
+        ),
+        _breaks(found, size),
+        finding(
+            f"Slowed, the worst regret grows at most like (τ + 1)<sup>1/2</sup>, for τ ≥ {FITTED}.",
+            [certain(slopes[name], 0.5) for name in KEPT],
+            "exponents, by least squares through the worst waves: "
+            + ", ".join(f"{name} {exponent:.3f}" for name, exponent in slopes.items()),
+        ),
+        Drawing(
+            "related-gradients",
+            _panel(found, size),
+            f"Regret after {size.rounds:,} rounds on the worst of {len(size.halves):,} square waves; nothing is "
+            "left to chance. Dashed: what is proved, 2 F L √((1 + 2τ) n) for steps that are slowed, "
+            "2 F L √((τ + 1) n) for BOLD.",
+        ),
+        Rows(
+            ("rule", "τ", "worst regret", "its half period", "bound", "verdict"),
+            [
+                [name, d, float(f.regret.max()), size.halves[f.worst], float(f.bound[f.worst]), _verdict(f, size).word]
+                for (name, d), f in found.items()
+            ],
+            "All rules. The steps that are not slowed have a bound as well, which grows with τ.",
+            folded=True,
+        ),
+    ]
+
+
+def slope(found: dict[tuple[str, int], Found], size: Size, name: str) -> float:
+    """The exponent of the worst regret in tau + 1."""
+    delays = [d for d in size.delays if d >= FITTED]
+    x, y = np.log([d + 1 for d in delays]), np.log([found[name, d].regret.max() for d in delays])
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def _verdict(found: Found, size: Size) -> Verdict:
+    return certain(float(found.regret.max()), float(found.bound[found.worst]), most=2.0 * size.rounds)
+
+
+def _breaks(found: dict[tuple[str, int], Found], size: Size) -> Finding:
+    """From which delay on the steps that are not slowed pay more than slowed ones ever do."""
+    late = [d for d in size.delays if d]
+    over = [d for d in late if found[FAST, d].regret.max() > float(found[SLOWED, d].bound[0])]
+    listed = ", ".join(
+        f"{number(float(found[FAST, d].regret.max()))} against {number(float(found[SLOWED, d].bound[0]))} at τ = {d}"
+        for d in late
+    )
+    start = f" from τ = {over[0]} on" if over else ""
+    word = "holds" if over and over == late[late.index(over[0]) :] else "fails"
+    return Finding(
+        f"Steps that are not slowed break the bound of those that are{start}: delay must slow.", word, listed
+    )
+
+
+def _panel(found: dict[tuple[str, int], Found], size: Size) -> Any:
+    figure, axes = late_panel("gradients told late: the worst square wave", "regret", size.delays)
+    x = [d + 1 for d in size.delays]
+    for at, name in enumerate(RULES):
+        draw(axes, x, [float(found[name, d].regret.max()) for d in size.delays], at, name)
+    for name, label in ((SLOWED, "bound, steps slowed"), (POOL, "bound, BOLD")):
+        bound = [float(found[name, d].bound[0]) for d in size.delays]
+        figures.line(axes, x, bound, list(RULES).index(name), label)
+    axes.set_ylim(top=8 * max(float(f.regret.max()) for f in found.values()))
+    figures.legend(axes, ncols=2, loc="upper left")
+    return figure
+
+
+def cells(size: Size) -> list[Cell]:
+    return list(plays(size).values())
+
+
+def rows(size: Size) -> dict[str, Any]:
+    """Steps that are slowed, at the longest delay."""
+    known, d = plays(size), max(size.delays)
+    late, now = known[SLOWED, d], known[SLOWED, 0]
+
+    def entry(done: Done) -> Entry:
+        found: Found = done[late]
+        verdict = _verdict(found, size)
+        what = (
+            f"{text(late.forecaster)}, Constant({d}), the worst of {len(size.halves):,} square waves of {size.rounds:,}"
+        )
+        side = f"2 F L √((1 + 2τ) n), {PROVED}"
+        return Entry(what, verdict.measured, float(done[now].regret.max()), verdict.bound, verdict.word, side)
+
+    return {"langford": ([late, now], entry)}
+
+
+#: All half periods up to 1,024, and every eighth one up to 4,096.
+LONG = Size(16_384, (0, 3, 7, 15, 31, 63, 127), (*range(1, 1024), *range(1024, 4097, 8)))
+SYSTEM = System("langford", Size(), LONG, cells, blocks, rows)

@@ -1,0 +1,208 @@
+"""Weinberger and Ordentlich 2002: bits told late. Subsampling, a pool of forecasters taking turns, is minimax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from belated.delays import Constant
+from belated.forecasters import BOLD, Direct, Forecaster
+from belated.games import RewardTable
+from belated.learners import Cover, DelayedHedge, Hedge
+from belated.studies import figures
+from belated.studies.cells import Cell
+from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.studies.paper.related.shared import Found, Series, System, draw, exactly, experiment, late_panel
+from belated.studies.run import Done
+from belated.studies.stats import number
+from belated.theory.related import subsampling
+from belated.theory.verdicts import certain
+
+COVER, POOL, TOLD = "BOLD(Cover)", "BOLD(Hedge)", "DelayedHedge told directly"
+#: Rounds and delays of the games that are small enough to try all strategies; delays may be longer than the game.
+SMALL = ((4, 0), (4, 1), (5, 1), (6, 0), (6, 2), (7, 2), (8, 1), (8, 3), (3, 5))
+#: Rounds of the small games of the picture.
+SHOWN = 8
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Size:
+    """The bits, the delays (one less than a divisor of the bits), and how many sequences."""
+
+    rounds: int = 1024
+    delays: tuple[int, ...] = (0, 3, 15, 63)
+    sequences: int = 24
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Bits that are constant in blocks: alternating (0), all alike (1), one change (2), fair coins, and unfair ones."""
+
+    length: int
+    bits: int
+
+    def rounds(self, number: int) -> int:
+        return self.bits
+
+    def __call__(self, number: int) -> RewardTable:
+        count = self.bits // self.length
+        chance = 0.5 if number % 3 else 0.75
+        blocks = np.random.default_rng(number).random(count) < chance
+        if number < 3:
+            blocks = (np.arange(count) % 2 == 0, np.arange(count) >= 0, np.arange(count) < count / 2)[number]
+        bits = np.repeat(blocks, self.length).astype(float)
+        return RewardTable(np.stack([1.0 - bits, bits], axis=1), "full")
+
+
+def players(size: Size, delay: int) -> dict[str, Forecaster]:
+    return {
+        COVER: BOLD(Cover(size.rounds // (delay + 1))),
+        POOL: BOLD(Hedge(2)),
+        TOLD: Direct(DelayedHedge(2)),
+    }
+
+
+def plays(size: Size) -> dict[tuple[str, int], Series]:
+    """(player, delay)."""
+    numbers = tuple(range(size.sequences))
+    return {
+        (name, d): Series(player, Blocks(d + 1, size.rounds), Constant(d), numbers, expected=True)
+        for d in size.delays
+        for name, player in players(size, d).items()
+    }
+
+
+def least_regret(rounds: int, delay: int) -> float:
+    """The least regret that any strategy can promise for bits told late: a linear programme over all of them.
+
+    A strategy is a chance of saying 1 for each round and each course of the bits that are known by then; the regret
+    on each of the 2^n sequences is linear in them.
+
+    >>> round(least_regret(4, 1), 9)
+    1.0
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import lil_array
+
+    known = [max(0, t - delay) for t in range(rounds)]
+    first = np.concatenate([[0], np.cumsum([2**k for k in known])])
+    matrix, most = lil_array((2**rounds, first[-1] + 1)), np.zeros(2**rounds)
+    for course in range(2**rounds):
+        bits = [course >> t & 1 for t in range(rounds)]
+        for t, bit in enumerate(bits):
+            matrix[course, first[t] + (course & (2 ** known[t] - 1))] = 1.0 - 2.0 * bit
+        matrix[course, first[-1]] = -1.0
+        most[course] = min(sum(bits), rounds - sum(bits)) - sum(bits)
+    cost = np.zeros(first[-1] + 1)
+    cost[-1] = 1.0
+    found = linprog(cost, matrix.tocsr(), most, bounds=[(0.0, 1.0)] * first[-1] + [(None, None)])
+    return float(found.fun)
+
+
+def blocks(done: Done, size: Size) -> list[Block]:
+    found: dict[tuple[str, int], Found] = {key: done[cell] for key, cell in plays(size).items()}
+    values = {d: subsampling(size.rounds, d) for d in size.delays}
+    cover = [each - values[d] for d in size.delays for each in found[COVER, d].regret.tolist()]
+    small = {pair: least_regret(*pair) for pair in dict.fromkeys((*SMALL, *((SHOWN, d) for d in range(SHOWN))))}
+    return [
+        Text(
+            "<h3>Weinberger, Ordentlich 2002: bits</h3><p><b>Claim.</b> Somebody guesses bits, each of which is told d "
+            "rounds later. The least regret that anybody can promise is that of d + 1 forecasters taking turns, each "
+            "with every (d + 1)-th bit (subsampling); at constant delay that is BOLD. V(m) is what m bits cost without "
+            "delay, S<sub>m</sub> a sum of m fair signs. Proved here for every n.</p>"
+        ),
+        Formula(
+            "V<sub>d</sub>(n) = (d + 1) V(n/(d + 1)), &nbsp; V(m) = E|S<sub>m</sub>| / 2 &nbsp; "
+            "(if d + 1 divides n; else the sum over the d + 1 parts)"
+        ),
+        experiment(
+            f"{size.rounds:,} bits that are constant in blocks of d + 1, {size.sequences} sequences "
+            "at each delay: alternating blocks, one change, all alike, fair and unfair coins. With full information "
+            "what a learner knows does not depend on what it played, so that its expected regret is computed from its "
+            "chances, and not estimated. Cover's forecaster knows how many bits each instance will see; Hedge does not."
+        ),
+        exactly(
+            "BOLD(Cover) has the expected regret (d + 1) V(n/(d + 1)) on every sequence of blocks, whatever the bits.",
+            cover,
+            ROUNDING,
+            f"{size.sequences} sequences at each of {len(size.delays)} delays",
+        ),
+        exactly(
+            "Nobody can promise less: a linear programme over all strategies gives V<sub>d</sub>(n).",
+            [value - subsampling(*pair) for pair, value in small.items()],
+            ROUNDING,
+            f"pairs (n, d), with d + 1 dividing n or not, and d > n: {', '.join(map(str, small))}",
+        ),
+        *(
+            finding(
+                f"{name} keeps its bound, {formula}, on every one of these sequences.",
+                [certain(*_worst(found[name, d]), most=size.rounds) for d in size.delays],
+                "expected regret, computed",
+            )
+            for name, formula in ((POOL, "√((d + 1) n ln 2)"), (TOLD, "√((n + 2 Σ G) ln 2)"))
+        ),
+        Finding(
+            "What Hedge pays on its worst of these sequences, as a multiple of the least that can be promised.",
+            "shown",
+            "; ".join(
+                f"{name} {', '.join(f'{number(_worst(found[name, d])[0] / values[d])} (d = {d})' for d in size.delays)}"
+                for name in (POOL, TOLD)
+            ),
+        ),
+        Drawing(
+            "related-bits",
+            _panel(found, size, values),
+            f"Expected regret after {size.rounds:,} bits in blocks of d + 1, computed. Of Hedge "
+            f"the worst of {size.sequences} sequences; BOLD(Cover) has the same on all of them.",
+        ),
+        Drawing(
+            "related-bits-small",
+            _small_panel(small),
+            f"The least regret that any strategy can promise in {SHOWN} rounds: a linear programme over all "
+            "strategies, and the formula.",
+        ),
+        Rows(
+            ("player", "d", "least", "largest", "bound", "V_d(n)"),
+            [
+                [name, d, float(f.regret.min()), float(f.regret.max()), float(f.bound.max()), values[d]]
+                for (name, d), f in found.items()
+            ],
+            "All players: expected regret over the sequences, and the bound that each states.",
+            folded=True,
+        ),
+    ]
+
+
+def _worst(found: Found) -> tuple[float, float]:
+    """The largest regret, and its bound."""
+    return float(found.regret[found.worst]), float(found.bound[found.worst])
+
+
+def _panel(found: dict[tuple[str, int], Found], size: Size, values: dict[int, float]) -> object:
+    figure, axes = late_panel("bits told late", "expected regret", size.delays)
+    for at, name in enumerate((COVER, POOL, TOLD)):
+        x = [(d + 1) * 1.05 ** (at - 1) for d in size.delays]
+        own = [found[name, d].regret for d in size.delays]
+        draw(axes, x, [r.max() for r in own], at, name, linestyle="" if name == COVER else "-")
+    figures.line(axes, [d + 1 for d in size.delays], list(values.values()), 6, "(d + 1) V(n/(d + 1)), exact")
+    figures.legend(axes)
+    return figure
+
+
+def _small_panel(small: dict[tuple[int, int], float]) -> object:
+    delays = range(SHOWN)
+    figure, axes = figures.panel(f"all strategies, n = {SHOWN}", "delay d", "least regret that can be promised")
+    figures.line(axes, delays, [subsampling(SHOWN, d) for d in delays], 6, "V_d(n), formula")
+    draw(axes, list(delays), [small[SHOWN, d] for d in delays], 0, "linear programme", linestyle="")
+    axes.set_ylim(bottom=0.0)
+    figures.legend(axes)
+    return figure
+
+
+def cells(size: Size) -> list[Cell]:
+    return list(plays(size).values())
+
+
+SYSTEM = System("weinberger", Size(), Size(4096, (0, 1, 3, 7, 15, 31, 63), 96), cells, blocks)
