@@ -117,9 +117,9 @@ class Series(Cell):
 
     def compute(self, tell: Tell) -> Table:
         found, played = [], 0
-        for number in self.numbers:
-            found.append(self._play(number))
-            played += self.make.rounds(number)
+        for each in self.numbers:
+            found.append(self._play(each))
+            played += self.make.rounds(each)
             tell(played, self.decisions)
         regret, bound = (np.array(column) for column in zip(*found, strict=True))
         return Table({"regret": regret, "bound": bound})
