@@ -101,21 +101,6 @@ def linucb(rounds: int, features: int = FEATURES) -> Result:
     return {"decisions": rounds, "seconds": seconds, "busy": busy, "regret": float(played.regret[0, -1])}
 
 
-def policies(rounds: int) -> Result:
-    """PolicyElimination, twenty policies, ten contexts and four actions, told directly under the constant delay."""
-    import numpy as np
-
-    import belated as bl
-
-    draws = np.random.default_rng(0)
-    table, means = draws.integers(0, 4, (20, 10)).tolist(), draws.random((10, 4)).tolist()
-    game = bl.games.Grouped([bl.games.Bernoulli(row) for row in means], policies=table)
-    learner = bl.Direct(bl.PolicyElimination(table, None, actions=4))
-    start = perf_counter()
-    played = bl.play(learner, game, bl.delays.Constant(DELAY), rounds=rounds, threads=1, progress=False)
-    return {"decisions": rounds, "seconds": perf_counter() - start, "regret": float(played.regret[0, -1])}
-
-
 def features(rounds: int) -> Result:
     """How the time of LinUCB's decision, update included, grows with the number of features: like which power.
 
@@ -159,7 +144,6 @@ CELLS: dict[str, Callable[[int], Result]] = {
     "threads-2": threads(2),
     "linucb": linucb,
     "features": features,
-    "policies": policies,
     "memory": memory,
 }
 """The cell ``start`` is not here: it must not be warmed up."""

@@ -1,4 +1,4 @@
-"""Learners of points and labels: decisions a second, and beside River's linear models on the same rows, in one run.
+"""Learners of points, labels and policies: decisions a second; and beside River's linear models on the same rows.
 
     python benchmarks/related.py            # about a minute
     python benchmarks/related.py --passes 9
@@ -72,6 +72,11 @@ def points() -> Iterator[tuple[str, Play, float]]:
         longest = game.longest()
         work = play(learner, game, ROUNDS) if longest is None else play(learner, game, longest, TIMES)
         yield f"{name}, {size}", work, least
+    policies, means = draws.integers(0, 4, (20, 10)).tolist(), draws.random((10, 4)).tolist()
+    segments = bl.games.Grouped([bl.games.Bernoulli(row) for row in means], policies=policies)
+    for choose, least in ((bl.PolicyElimination, 2e5), (bl.RandomizedUCB, 0.0)):
+        name = f"{choose.__name__}, 20 policies, 10 contexts, 4 actions"
+        yield name, play(choose(policies, None, 4), segments, ROUNDS // 4), least
 
 
 def simplex(steps: str) -> bl.GradientDescent:

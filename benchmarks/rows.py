@@ -15,7 +15,6 @@ ROUNDS: dict[str, tuple[int, int]] = {
     "ours:exp3": (1_000_000, 200_000),
     "ours:linucb": (50_000, 10_000),
     "ours:features": (100_000, 50_000),
-    "ours:policies": (500_000, 100_000),
     "ours:geometric-10": (2_000_000, 500_000),
     "ours:geometric-10000": (2_000_000, 500_000),
     "ours:threads-1": (200_000, 50_000),
@@ -49,7 +48,6 @@ class Kind(Enum):
     SECONDS = "seconds"
     GROWTH = "MB more"
     POWER = "power of the size"
-    RATE = "decisions/s"
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,6 @@ class Row:
             return float(ours["peak_mb"] - other["peak_mb"])
         if self.kind is Kind.POWER:
             return float(ours["power"])
-        if self.kind is Kind.RATE:
-            return rate(ours)
         ratio = rate(ours) / rate(other)
         return ratio if self.kind is Kind.FASTER else 1 / ratio
 
@@ -85,7 +81,7 @@ class Row:
             return "no result"
         if self.least is None or self.aim is None:
             return "for reading"
-        if self.kind in (Kind.FASTER, Kind.RATE):
+        if self.kind is Kind.FASTER:
             return "aim" if value >= self.aim else "ok" if value >= self.least else "MISSED"
         return "aim" if value <= self.aim else "ok" if value <= self.least else "MISSED"
 
@@ -121,14 +117,6 @@ ROWS = [
     Row(f"{LINUCB}: PyMAB with a buffer", "ours:linucb", "peer:pymab-linucb", 20, 20),
     Row(f"{LINUCB}: PyMAB, private compiled handle", "ours:linucb", "peer:pymab-linucb-private"),
     Row("LinUCB: how the time of a decision grows, d = 10, 20, 40, 80", "ours:features", None, 2.2, 2.0, Kind.POWER),
-    Row(
-        "PolicyElimination, 20 policies, constant delay 100",
-        "ours:policies",
-        None,
-        200_000,
-        1_000_000,
-        Kind.RATE,
-    ),
     Row(
         "geometric delay 10,000 (ours) and 10 (other)",
         "ours:geometric-10000",
@@ -179,9 +167,8 @@ def figure(value: float | None, kind: Kind, *, target: bool = False) -> str:
         Kind.SECONDS: f"{value:.2f} s",
         Kind.GROWTH: f"{value:.1f} MB",
         Kind.POWER: f"d^{value:.2f}",
-        Kind.RATE: f"{value:,.0f}/s",
     }[kind]
-    return f"<= {text}" if target and kind is not Kind.RATE else f"{text} slower" if kind is Kind.SLOWER else text
+    return f"<= {text}" if target else f"{text} slower" if kind is Kind.SLOWER else text
 
 
 def table(lines: list[list[str]], header: list[str] = HEADER) -> str:

@@ -285,7 +285,8 @@ def check_told(setting: Setting, feedback: Any, where: str) -> None:
         said = f"[{game.smallest:g}, {game.largest:g}]"
         raise InvalidFeedback(f"{game!r} gave feedback outside {said}, {feedback.tolist()}, {where}")
     rule = setting.forecaster
-    check_one_hot(f"{where} the feedback of {game!r} to {rule!r}", feedback, rule.learner, rule.reward_range)
+    if getattr(rule.learner, "one_hot", False):
+        check_one_hot(f"{where} the feedback of {game!r} to {rule!r}", feedback, rule.learner, rule.reward_range)
 
 
 _kernels: dict[Any, Any] = {}

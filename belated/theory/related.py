@@ -1,4 +1,4 @@
-"""Bounds for the other systems of table 1: bits, points, labels, policies and, in `gaussian`, experiments."""
+"""Bounds for the other systems of the paper's table 1: bits, points, labels, policies; in `gaussian`, experiments."""
 
 from __future__ import annotations
 
