@@ -142,7 +142,7 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
         *("setting", "verdict", "R(n)", "right side", "ratio", "regret R(n) under delay, R'(n) without", "work"),
         *("R'(n)", "the right side is", "measured with"),
     )
-    lines = [_line(*row, entries[name]) for *row, name in ROWS if name in entries]
+    lines = [_line(setting, bound, work, entries[name]) for setting, bound, work, name in ROWS if name in entries]
     pairs = [cell for pair, late, base in played.values() for cell in ((pair.delayed, late), (pair.base, base))]
     blocks: list[Block] = [
         Text(
