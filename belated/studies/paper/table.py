@@ -139,10 +139,10 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
     verdicts = {name: _verdict(name, late, base) for name, (_, late, base) in played.items()}
     entries = {name: _entry(name, *each, verdicts[name]) for name, each in played.items()} | dict(others or {})
     header = (
-        *("setting", "regret R(n) under delay, R'(n) without", "work", "measured with", "R(n)", "R'(n)"),
-        *("right side", "ratio", "the right side is", "verdict"),
+        *("setting", "verdict", "R(n)", "right side", "ratio", "regret R(n) under delay, R'(n) without", "work"),
+        *("R'(n)", "the right side is", "measured with"),
     )
-    lines = [[*row, *_columns(entries[name])] for *row, name in ROWS if name in entries]
+    lines = [_line(setting, bound, work, entries[name]) for setting, bound, work, name in ROWS if name in entries]
     pairs = [cell for pair, late, base in played.values() for cell in ((pair.delayed, late), (pair.base, base))]
     blocks: list[Block] = [
         Text(
@@ -169,9 +169,10 @@ def _entry(name: str, pair: Measured, late: Result, base: Result, verdict: Verdi
     return Entry(what, late.mean_regret, without, verdict.bound, verdict.word, SIDES[name])
 
 
-def _columns(entry: Entry) -> list[Any]:
+def _line(setting: str, bound: str, work: str, entry: Entry) -> list[Any]:
     ratio = entry.regret / entry.right if entry.right else None
-    return [entry.what, entry.regret, entry.without, entry.right, ratio, entry.side, entry.word]
+    measured = [setting, entry.word, entry.regret, entry.right, ratio]
+    return [*measured, bound, work, entry.without, entry.side, entry.what]
 
 
 def _verdict(name: str, late: Result, base: Result) -> Verdict:

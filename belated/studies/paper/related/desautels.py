@@ -146,11 +146,11 @@ def blocks(done: Done, size: Size) -> list[Block]:
             f"cost little. C₁ R'(n) + C₂ τ log τ, as table 1 has it, is {STATED}. Proved here, with probability "
             "1 - δ, for any delays that ignore the function and any C > 0: C<sub>t</sub> is what the values that are "
             "out at round t tell, I<sub>n</sub> what all n tell, in nats, &alpha;<sub>n</sub> = "
-            "2 ln(K n² π²/(6δ)), C<sub>1</sub> = 8/ln(1 + 1/v) for noise of variance v:</p>"
+            "2 ln(K n² π²/(6δ)), v the variance of the noise:</p>"
         ),
         Formula(
             "R<sub>n</sub> ≤ (max f - min f) · #{t: C<sub>t</sub> > C} + e<sup>C</sup> "
-            "√(C<sub>1</sub> n &alpha;<sub>n</sub> I<sub>n</sub>)"
+            "√(8 n &alpha;<sub>n</sub> I<sub>n</sub> / ln(1 + 1/v))"
         ),
         experiment(
             f"{POINTS} points of [0, 1], covariance exp(-(x - x')²/(2 · {SCALE}²)), noise of "

@@ -85,7 +85,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Formula("R<sub>n</sub> ≤ G* + 17 √(2 n K ln(4 N n²/δ))"),
         experiment(
             f"{CONTEXTS} contexts, {ACTIONS} actions, {COUNT} policies; in each context one action "
-            f"pays with probability {GOOD}, the others with {BAD}, and one policy knows which. {size.rounds:,} rounds, "
+            f"pays with probability {GOOD}, the other with {BAD}, and one policy knows which. {size.rounds:,} rounds, "
             f"{size.runs} runs, δ = 0.05, the constants of the theorem. Beside it Exp4 over the same policies, in a "
             "pool (BOLD's theorem covers it) and told directly (none does)."
         ),

@@ -75,7 +75,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
             "E[q̂<sub>s</sub> | what was known N rounds before] = q<sub>s</sub>"
         ),
         experiment(
-            f"A {ROWS} x {COLUMNS} grid, moves that fail with probability {SLIP}; reward 1 in the "
+            f"A {ROWS} x {COLUMNS} grid, moves that go any way with probability {SLIP}; reward 1 in the "
             f"first cell in {SHARE:.0%} of the rounds, spread evenly, and in the last cell in the others. N = {LAG}, "
             f"mixing {MIXING}, rate {size.rate}; {size.rounds:,} rounds, {size.runs} runs. The best policy earns "
             f"{world.best:.6f} a round, uniform play {1.0 / (ROWS * COLUMNS):.6f}."

@@ -20,6 +20,7 @@ from belated.studies import figures
 from belated.studies.cells import Cell, Table, Tell, code_of
 from belated.studies.page import Block, Finding, Text
 from belated.studies.run import Done
+from belated.studies.stats import number
 
 PROVED = "proved here"
 STATED = "stated by its authors; not proved here"
@@ -116,9 +117,9 @@ class Series(Cell):
 
     def compute(self, tell: Tell) -> Table:
         found, played = [], 0
-        for number in self.numbers:
-            found.append(self._play(number))
-            played += self.make.rounds(number)
+        for each in self.numbers:
+            found.append(self._play(each))
+            played += self.make.rounds(each)
             tell(played, self.decisions)
         regret, bound = (np.array(column) for column in zip(*found, strict=True))
         return Table({"regret": regret, "bound": bound})
@@ -170,7 +171,7 @@ def text(forecaster: Forecaster) -> str:
 def exactly(statement: str, off: Sequence[float], most: float, note: str = "") -> Finding:
     """Whether numbers that leave nothing to chance are what they should be: how far off they are, at most."""
     worst = max(abs(each) for each in off)
-    detail = f"the largest of {len(off):,} differences is {worst:.1e}"
+    detail = f"the largest of {len(off):,} differences is {number(worst)}"
     return Finding(statement, "matches" if worst <= most else "fails", f"{detail}; {note}" if note else detail)
 
 
