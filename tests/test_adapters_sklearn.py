@@ -9,14 +9,16 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.datasets import load_diabetes, load_digits
-from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier, SGDRegressor
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge, SGDClassifier, SGDRegressor
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, RobustScaler, StandardScaler
 
 import belated as bl
 from belated import checks
@@ -123,6 +125,98 @@ def test_sparse_rows():
     assert under(one, [rows[i] for i in range(50)], Y[:50]) == under(two, X[:50], Y[:50])
 
 
+def test_a_row_is_learned_as_it_was_when_it_was_predicted():
+    """One buffer, filled again and again: what is learned late is each row with its own label."""
+    late, twin = bl.Direct(sklearn.classifier(GaussianNB(), CLASSES)), GaussianNB()
+    buffer, tickets = np.zeros(X.shape[1]), []
+    for row in X:
+        buffer[:] = row
+        tickets.append(late.predict(buffer).ticket)
+    for ticket, row, label in zip(tickets, X, Y, strict=True):
+        late.update(ticket, label)
+        twin.partial_fit([row], [label], classes=CLASSES)
+    assert [late.predict(row).action for row in X] == twin.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "estimator", [SGDClassifier(random_state=1), GaussianNB()], ids=lambda each: type(each).__name__
+)
+def test_what_a_fitted_classifier_knows_is_taken_along_by_every_copy(estimator):
+    fitted = clone(estimator).fit(X[:40], Y[:40])
+    told, twin = fitted.predict(X[40:]).tolist(), pickle.loads(pickle.dumps(fitted))
+    f = bl.BOLD(sklearn.classifier(fitted))
+    assert [f.predict(row).action for row in X[40:]] == told and f.instances == 20
+    one = bl.Direct(sklearn.classifier(fitted, CLASSES))
+    fitted.partial_fit(X[40:], Y[40:])  # what it learns afterwards is its own
+    expected = []
+    for row, label in zip(X[40:], Y[40:], strict=True):
+        expected.append(twin.predict([row])[0])
+        twin.partial_fit([row], [label])
+    assert under(one, X[40:], Y[40:]) == expected
+    assert bl.Direct(sklearn.classifier(fitted, CLASSES, fresh=True)).predict(X[0]).action == 0
+
+
+def test_a_fitted_regressor_is_taken_along_unless_told_otherwise():
+    fitted = SGDRegressor(random_state=1).partial_fit(ROWS, TARGETS)
+    assert bl.BOLD(sklearn.regressor(fitted)).predict(ROWS[0]).action == fitted.predict(ROWS[:1])[0]
+    assert bl.BOLD(sklearn.regressor(fitted, fresh=True)).predict(ROWS[0]).action == 0.0
+
+
+def test_probabilities_of_classes():
+    f, twin = bl.Direct(sklearn.classifier(GaussianNB(), ["b", "a"], proba=True)), GaussianNB()
+    early = f.predict([0.0])
+    assert early.action == {"a": 0.5, "b": 0.5}
+    early.action.clear()  # it is the user's
+    assert f.predict([0.0]).action == {"a": 0.5, "b": 0.5}
+    for x, label in ((0.0, "a"), (1.0, "b"), (0.2, "a"), (0.7, "b")):
+        f.update(f.predict([x]).ticket, label)
+        twin.partial_fit([[x]], [label], classes=["a", "b"])
+    said = f.predict([0.5]).action
+    assert list(said) == ["a", "b"] and list(said.values()) == twin.predict_proba([[0.5]])[0].tolist()
+
+
+def test_pipelines_learn_step_by_step():
+    scaler, model = StandardScaler(), SGDRegressor(random_state=1)
+    f = bl.Direct(sklearn.regressor(make_pipeline(clone(scaler), Normalizer(), "passthrough", clone(model))))
+    for i, (row, target) in enumerate(zip(ROWS[:30], TARGETS[:30], strict=True)):
+        d = f.predict(row)
+        f.update(d.ticket, target)
+        if i:
+            assert d.action == model.predict(Normalizer().transform(scaler.transform([row])))[0]
+        made = Normalizer().transform(scaler.partial_fit([row]).transform([row]))
+        model.partial_fit(made, [target])
+
+
+def test_pipelines_of_text():
+    f = bl.BOLD(
+        sklearn.classifier(
+            make_pipeline(HashingVectorizer(n_features=64), SGDClassifier(random_state=1)), ["ham", "spam"]
+        )
+    )
+    for text, label in [("buy now", "spam"), ("see you there", "ham")] * 3:
+        f.update(f.predict(text).ticket, label)
+    assert [f.predict(text).action for text in ("buy", "see you")] == ["spam", "ham"]
+
+
+def test_weights():
+    f, twin = bl.Direct(sklearn.regressor(SGDRegressor(random_state=1))), SGDRegressor(random_state=1)
+    for row, target in zip(ROWS[:10], TARGETS[:10], strict=True):
+        f.update(f.predict(row).ticket, bl.adapters.Weighted(target, weight=3.0))
+        twin.partial_fit([row], [target], sample_weight=[3.0])
+    assert f.predict(ROWS[10]).action == twin.predict(ROWS[10:11])[0]
+    d = f.predict(ROWS[0])
+    with pytest.raises(InvalidFeedback, match="weight must be > 0, got 0"):
+        f.update(d.ticket, bl.adapters.Weighted(1.0, weight=0))
+    f.update(d.ticket, 1.0)
+
+
+def test_weights_for_what_takes_none():
+    f = bl.Direct(sklearn.classifier(OneVsRestClassifier(SGDClassifier()), [0, 1]))
+    d = f.predict([1.0])
+    with pytest.raises(InvalidFeedback, match="OneVsRestClassifier takes no weights, got Weighted"):
+        f.update(d.ticket, bl.adapters.Weighted(1, weight=2.0))
+
+
 def test_each_copy_has_a_seed_of_its_own():
     f = bl.BOLD(sklearn.classifier(OneVsRestClassifier(SGDClassifier(random_state=5)), CLASSES))
     for _ in range(3):
@@ -148,7 +242,16 @@ def test_direct_refuses_what_says_that_it_keeps_its_last_prediction():
     ("make", "words"),
     [
         (lambda: sklearn.classifier(LogisticRegression(), [0, 1]), "LogisticRegression has no partial_fit"),
-        (lambda: sklearn.regressor(make_pipeline(StandardScaler(), SGDRegressor())), "Pipeline has no partial_fit"),
+        (
+            lambda: sklearn.regressor(make_pipeline(RobustScaler(), SGDRegressor())),
+            "'robustscaler' .* RobustScaler, has no",
+        ),
+        (lambda: sklearn.regressor(make_pipeline(StandardScaler(), Ridge())), "Ridge has no partial_fit"),
+        (lambda: sklearn.classifier(SGDClassifier(early_stopping=True), [0, 1]), "early_stopping=True needs many"),
+        (lambda: sklearn.classifier(SGDClassifier(class_weight="balanced"), [0, 1]), "class_weight='balanced' needs"),
+        (lambda: sklearn.classifier(SGDClassifier(), [0, 1], proba=True), r"SGDClassifier\(\) has no predict_proba"),
+        (lambda: sklearn.classifier(GaussianNB(), proba=True), "classes"),
+        (lambda: sklearn.classifier(GaussianNB().fit(X, Y), [0, 1]), "was fitted to, .* got .0, 1.; fresh=True makes"),
         (lambda: sklearn.regressor(MiniBatchKMeans(2)), "MiniBatchKMeans is no regressor"),
         (lambda: sklearn.classifier(SGDRegressor(), [0, 1]), "SGDRegressor is no classifier"),
         (lambda: sklearn.classifier(SGDClassifier, [0, 1]), "must be a classifier"),

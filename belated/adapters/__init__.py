@@ -5,7 +5,10 @@
     d = f.predict(); ...; f.update(d.ticket, reward)
 
 An adapter takes a model and gives what a forecaster takes: something that makes plain learners, each around a copy of
-its own of the model, with nothing learned. The model that was given is not changed.
+its own of the model as it was when it was given. What a fitted model knows is taken along by every copy; `fresh=True`
+makes copies that know nothing. The model that was given is not changed.
+
+`Weighted(feedback, weight)` is feedback that counts more or less than others, where the model takes weights.
 
 `belated.checks.check_plain` is the contract that each of them keeps.
 """
@@ -14,6 +17,8 @@ from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from belated.adapters.copies import Weighted
 
 if TYPE_CHECKING:
     import belated.adapters.gymnasium as gymnasium
@@ -31,7 +36,7 @@ MODULES = {
     "vowpal_wabbit": ("vowpalwabbit", "vw"),
 }
 
-__all__ = ["gymnasium", "mabwiser", "river", "sklearn", "vowpal_wabbit"]
+__all__ = ["Weighted", "gymnasium", "mabwiser", "river", "sklearn", "vowpal_wabbit"]
 
 
 def __getattr__(name: str) -> Any:

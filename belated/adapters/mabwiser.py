@@ -2,6 +2,9 @@
 
     f = bl.BOLD(bl.adapters.mabwiser.bandit(MAB([1, 2, 3], LearningPolicy.UCB1())))
 
+**A fitted `MAB` is taken along**: every copy (under BOLD each instance, however late it is made) starts from what it knew
+when it was given, and goes by its policy from the first prediction. `fresh=True`: from nothing.
+
 What cannot hold:
 
 * A `MAB` predicts nothing before it is fitted, and most policies never try an arm of which they know nothing (UCB1
@@ -13,7 +16,7 @@ What cannot hold:
 * None of its policies keeps anything from `predict` for `partial_fit`, so Direct takes them all. Of a policy of your
   own that does, say so with `tolerates_delay=False`: Direct refuses it then, BOLD plays it.
 * Neighbourhoods keep all rewards and look through them each time; `Clusters` starts over with each reward.
-* The copies know nothing: what the given `MAB` has learned is not taken along.
+* Nothing takes weights here.
 * The `MAB` here is no subclass of MABWiser's: its `Simulator`, which looks inside, does not take it.
 """
 
@@ -29,17 +32,18 @@ import numpy as np
 from mabwiser import mab as mabwiser
 
 from belated import require
-from belated.adapters.copies import Copies, seed_of
+from belated.adapters.copies import Copies, copied, seed_of, weighed
 from belated.adapters.rewards import UNIT, limits_of, scaled
 from belated.errors import InvalidArgument, UnknownTicket, Unsupported
 from belated.forecasters import BOLD, Forecaster
 from belated.protocols import Learner, PlainLearner
 
 
-def bandit(mab: mabwiser.MAB, *, tolerates_delay: bool = True) -> Copies:
+def bandit(mab: mabwiser.MAB, *, fresh: bool = False, tolerates_delay: bool = True) -> Copies:
     """A `MAB` as a learner: `predict` to predict, `partial_fit` to learn. Actions are the numbers of its arms, from 0.
 
-    Contexts are rows of numbers where its policies look at them; others are given none, whatever comes.
+    Contexts are rows of numbers where its policies look at them; others are refused one. What the `MAB` has learned is
+    taken along, by every copy, unless `fresh`.
 
     >>> import belated as bl
     >>> from mabwiser.mab import MAB, LearningPolicy
@@ -55,8 +59,10 @@ def bandit(mab: mabwiser.MAB, *, tolerates_delay: bool = True) -> Copies:
     policies = [
         type(policy).__name__ for policy in (mab.learning_policy, mab.neighborhood_policy) if policy is not None
     ]
-    given = (mab.arms.copy(), mab.learning_policy, mab.neighborhood_policy, mab.seed, mab.n_jobs, mab.backend)
-    make = partial(_Bandit, given, require.boolean("tolerates_delay", tolerates_delay))
+    if require.boolean("fresh", fresh):
+        given = (mab.arms.copy(), mab.learning_policy, mab.neighborhood_policy, mab.seed, mab.n_jobs, mab.backend)
+        mab = mabwiser.MAB(*given)
+    make = partial(_Bandit, copied(mab), require.boolean("tolerates_delay", tolerates_delay))
     return Copies(f"mabwiser.bandit({', '.join(policies)})", make)
 
 
@@ -65,15 +71,16 @@ class _Bandit:
 
     states_probability = False
 
-    def __init__(self, given: tuple[Any, ...], tolerates_delay: bool, number: int) -> None:
-        arms, policy, neighborhood, seed, *rest = given
-        self.mab: Any = mabwiser.MAB(arms, policy, neighborhood, seed_of(seed, number), *rest)
+    def __init__(self, mab: Any, tolerates_delay: bool, number: int) -> None:
+        self.mab: Any = copied(mab, number, mab._rng)
+        self.mab.seed = seed_of(mab.seed, number)
+        arms, neighborhood = mab.arms.copy(), mab.neighborhood_policy
         self.arms: list[Any] = arms
         self.actions: int | None = len(arms)
         self.tolerates_delay = tolerates_delay
         self.numbers = {arm: number for number, arm in enumerate(arms)}
         self.needed = max(getattr(neighborhood, "k", 1), getattr(neighborhood, "n_clusters", 1))
-        self.fitted = False
+        self.fitted = bool(mab._is_initial_fit)
         self.told: list[tuple[int, Any, Any]] = []
         self.rewards = [0] * len(arms)
         self.plays = [0] * len(arms)
@@ -90,6 +97,7 @@ class _Bandit:
 
     def update(self, context: Any, action: int, probability: float, feedback: Any) -> None:
         row = self._row(context)
+        weighed(type(self.mab.learning_policy).__name__, feedback, takes=False)
         if self.fitted:
             self.mab.partial_fit([self.arms[action]], [feedback], row)
             return
@@ -105,6 +113,8 @@ class _Bandit:
     def _row(self, context: Any) -> Any:
         """A context as MABWiser takes it."""
         if not self.mab.is_contextual:
+            if context is not None:
+                raise InvalidArgument(f"{type(self.mab.learning_policy).__name__} looks at no context, got {context!r}")
             return None
         try:
             row = np.asarray(context, dtype=np.float64).reshape(1, -1)

@@ -3,6 +3,11 @@
     f = bl.BOLD(bl.adapters.river.bandit(policy, actions=3))
     f = bl.Direct(bl.adapters.river.classifier(tree.HoeffdingTreeClassifier()))
 
+* **What a policy or a model has learned is taken along**: every copy (under BOLD each instance, however late it is made)
+  starts from what it knew when it was given. `fresh=True`: from nothing.
+* **Weights**: `f.update(ticket, bl.adapters.Weighted(label, weight=2.0))`, where `learn_one` takes `w`.
+* A pipeline is a model like others. A policy that looks at no context is refused one.
+
 What cannot hold:
 
 * A policy that keeps something from `pull` for `update` (River's Exp3 keeps the probabilities of its last pull) is
@@ -11,26 +16,28 @@ What cannot hold:
   estimates.
 * River counts a pull when it is answered. So under Direct, while nothing is known of an arm (burn-in, UCB), it is
   pulled until its first reward comes. Our UCB1 counts open pulls and spreads them.
-* The copies know nothing: what the given model has learned is not taken along.
+* What learns without an answer (clusters, anomalies) or from users and items (`reco`) is refused by name.
 * Where River says delay d (`simulate_qa`, `progressive_val_score`) an answer comes before the d-th question after its
   own: that is a delay of d - 1 here.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from river import bandit as policies
-from river import base, compose
+from river import base, compose, reco
 
 from belated import require
-from belated.adapters.copies import Copies, seed_of
+from belated.adapters.copies import Copies, copied, weighed
 from belated.adapters.rewards import UNIT, limits_of, scaled
 from belated.errors import InvalidArgument, UnknownTicket
 from belated.forecasters import BOLD, Forecaster
+from belated.forecasters.keeping import kept
 from belated.protocols import Learner, PlainLearner
 
 #: Policies whose `update` reads what their last `pull` left.
@@ -38,7 +45,11 @@ KEEP_LAST_PULL = (policies.Exp3,)
 
 
 def bandit(
-    policy: policies.base.Policy, actions: int | Sequence[Any] | None = None, *, tolerates_delay: bool | None = None
+    policy: policies.base.Policy,
+    actions: int | Sequence[Any] | None = None,
+    *,
+    fresh: bool = False,
+    tolerates_delay: bool | None = None,
 ) -> Copies:
     """A policy of `river.bandit` as a learner: `pull` to predict, `update` to learn.
 
@@ -47,6 +58,8 @@ def bandit(
     that looks at a context `predict((arms, context))`. Such arms may change; QPM-D and `play` need numbers.
 
     A context is a dictionary, as in River, or a sequence of numbers, which become the features 0, 1, 2, ...
+
+    What the policy has learned is taken along, by every copy, unless `fresh`.
 
     >>> import belated as bl
     >>> from river import bandit
@@ -65,14 +78,17 @@ def bandit(
         arms = list(range(require.integer("actions", actions, low=1)))
     if tolerates_delay is None:
         tolerates_delay = not isinstance(policy, KEEP_LAST_PULL)
-    return _copies("bandit", policy, partial(_Bandit, policy.clone(), arms, tolerates_delay))
+    return _copies("bandit", policy, partial(_Bandit, _taken(policy, fresh), arms, tolerates_delay))
 
 
-def classifier(model: base.Classifier, *, proba: bool = False, tolerates_delay: bool = True) -> Copies:
+def classifier(
+    model: base.Classifier, *, proba: bool = False, fresh: bool = False, tolerates_delay: bool = True
+) -> Copies:
     """A classifier of River for labels that come late: `predict_one` to predict, `learn_one` to learn.
 
     Contexts are River's features, the decision's action is the predicted label (None while the model knows none), and
-    the feedback is the true one. With `proba=True` the prediction is that of `predict_proba_one`.
+    the feedback is the true one. With `proba=True` the prediction is that of `predict_proba_one`. What the model has
+    learned is taken along, by every copy, unless `fresh`.
 
     >>> import belated as bl
     >>> from river import naive_bayes
@@ -84,11 +100,11 @@ def classifier(model: base.Classifier, *, proba: bool = False, tolerates_delay: 
     """
     _check_methods(model, "predict_one", "learn_one", *(["predict_proba_one"] if proba else []))
     _check_kind(model, "classifier", base.Classifier, base.Regressor)
-    make = partial(_Model, model.clone(), "predict_proba_one" if proba else "predict_one", tolerates_delay)
+    make = partial(_Model, _taken(model, fresh), "predict_proba_one" if proba else "predict_one", tolerates_delay)
     return _copies("classifier", model, make)
 
 
-def regressor(model: base.Regressor, *, tolerates_delay: bool = True) -> Copies:
+def regressor(model: base.Regressor, *, fresh: bool = False, tolerates_delay: bool = True) -> Copies:
     """A regressor of River for targets that come late; as `classifier`.
 
     >>> import belated as bl
@@ -99,7 +115,12 @@ def regressor(model: base.Regressor, *, tolerates_delay: bool = True) -> Copies:
     """
     _check_methods(model, "predict_one", "learn_one")
     _check_kind(model, "regressor", base.Regressor, base.Classifier)
-    return _copies("regressor", model, partial(_Model, model.clone(), "predict_one", tolerates_delay))
+    return _copies("regressor", model, partial(_Model, _taken(model, fresh), "predict_one", tolerates_delay))
+
+
+def _taken(model: Any, fresh: bool) -> Any:
+    """The model as it is now, so that it may change afterwards."""
+    return model.clone() if require.boolean("fresh", fresh) else copied(model)
 
 
 def _copies(kind: str, model: Any, make: Callable[[int], PlainLearner]) -> Copies:
@@ -113,12 +134,21 @@ def _check_methods(model: Any, *names: str) -> None:
 
 
 def _check_kind(model: Any, kind: str, wanted: type, other: type) -> None:
-    """Refuse what says that it is of the other kind; a pipeline is what its last step is."""
-    last = model
-    while isinstance(last, compose.Pipeline) and last.steps:
-        last = list(last.steps.values())[-1]
+    """Refuse what says that it is of the other kind, or learns otherwise; a pipeline is what its last step is."""
+    last = _last(model)
+    if not getattr(last, "_supervised", True):
+        raise InvalidArgument(f"model must be a {kind}, got {model!s}, which learns without answers")
+    if isinstance(last, reco.base.Ranker):
+        raise InvalidArgument(f"model must be a {kind}, got {model!s}, which learns from users and items")
     if isinstance(last, other) and not isinstance(last, wanted):
         raise InvalidArgument(f"model must be a {kind}, got {model!s}, which is a {other.__name__.lower()}")
+
+
+def _last(model: Any) -> Any:
+    """The step of a pipeline that predicts."""
+    while isinstance(model, compose.Pipeline) and model.steps:
+        model = list(model.steps.values())[-1]
+    return model
 
 
 class _Bandit:
@@ -129,8 +159,7 @@ class _Bandit:
     def __init__(
         self, policy: policies.base.Policy, arms: list[Any] | None, tolerates_delay: bool, number: int
     ) -> None:
-        seed = seed_of(getattr(policy, "seed", None), number)
-        self.policy: Any = policy.clone({"seed": seed}) if number and hasattr(policy, "seed") else policy.clone()
+        self.policy: Any = copied(policy, number, *policy._rewards.values())
         self.arms = arms
         self.actions = None if arms is None else len(arms)
         self.tolerates_delay = tolerates_delay
@@ -138,13 +167,14 @@ class _Bandit:
         self.plain = not self.contextual and arms == list(range(len(arms or ())))
 
     def predict(self, context: Any) -> tuple[Any, float]:
-        if self.plain:
+        if self.plain and context is None:
             return self.policy.pull(self.arms), math.nan
         arms, features = self._split(context)
         arm = self.policy.pull(arms, context=features) if self.contextual else self.policy.pull(arms)
         return (arm if self.arms is None else self.arms.index(arm)), math.nan
 
     def update(self, context: Any, action: Any, probability: float, feedback: Any) -> None:
+        weighed(type(self.policy).__name__, feedback, takes=False)
         if self.plain:
             self.policy.update(action, feedback)
             return
@@ -157,6 +187,8 @@ class _Bandit:
     def _split(self, context: Any) -> tuple[Any, Any]:
         """The arms and the features."""
         name, arms, features = type(self.policy).__name__, self.arms, context
+        if arms is not None and not self.contextual and context is not None:
+            raise InvalidArgument(f"{name} looks at no context, got {context!r}")
         if arms is None:
             pair = context if self.contextual else (context, None)
             if not (isinstance(pair, tuple | list) and len(pair) == 2 and _are_arms(pair[0])):
@@ -177,7 +209,9 @@ class _Bandit:
 
 
 def _are_arms(arms: Any) -> bool:
-    return isinstance(arms, Collection) and not isinstance(arms, str | bytes | Mapping) and len(arms) > 0
+    if not isinstance(arms, Collection) or isinstance(arms, str | bytes | Mapping) or not len(arms):
+        return False
+    return all(isinstance(arm, Hashable) for arm in arms)  # River keeps them in dictionaries
 
 
 class _Model:
@@ -186,7 +220,7 @@ class _Model:
     actions: int | None = None
 
     def __init__(self, model: Any, says: str, tolerates_delay: bool, number: int) -> None:
-        self.model = model.clone()
+        self.model = copied(model)
         self.says = says
         self.tolerates_delay = tolerates_delay
 
@@ -194,7 +228,13 @@ class _Model:
         return getattr(self.model, self.says)(context), 1.0
 
     def update(self, context: Any, action: Any, probability: float, feedback: Any) -> None:
-        self.model.learn_one(context, feedback)
+        last = _last(self.model)
+        takes = isinstance(feedback, tuple) and "w" in inspect.signature(last.learn_one).parameters
+        answer, weight = weighed(type(last).__name__, feedback, takes)
+        if weight is None:
+            self.model.learn_one(context, answer)
+        else:
+            self.model.learn_one(context, answer, w=weight)
 
 
 class _Ours:
@@ -226,7 +266,7 @@ class _Ours:
             del self._open[self._last - self._patience]
             self._cancelled += 1
         self._last, action, _ = self._forecaster.predict(seen)
-        self._open[self._last] = self._arms[action], context
+        self._open[self._last] = self._arms[action], kept(context)
         return self._arms[action]
 
     def _answer(self, arm: Any, context: Any, reward: Any) -> None:

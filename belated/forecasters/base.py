@@ -15,6 +15,7 @@ import numpy as np
 from belated import require
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import saving
+from belated.forecasters.keeping import kept
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.protocols import Decision, Floats, Learner
@@ -390,9 +391,9 @@ class Forecaster(Spelled, ABC):
         return "it keeps what it was told of each action"
 
     def check_context(self, context: Any) -> Any:
-        """Side information as the learner takes it."""
+        """Side information as the learner takes it, in a copy that nobody else can change."""
         if self._spec is None:
-            return context
+            return kept(context)
         size = self._spec.context_size
         if context is None and size == 0:
             return None
@@ -420,7 +421,7 @@ class Forecaster(Spelled, ABC):
         if feedback is None or (isinstance(feedback, FLOATS) and math.isnan(feedback)):
             raise InvalidFeedback(f"feedback must be given, got {feedback!r}; use cancel for feedback that never comes")
         if spec is None:
-            return feedback
+            return kept(feedback, "feedback")  # it may wait in a queue
         single = spec.feedback == "bandit" or (spec.feedback == "gradient" and spec.point_size == 1)
         usual = type(feedback) is float and single and self.reward_range is None
         if usual and spec.smallest <= feedback <= spec.largest and math.isfinite(feedback):
