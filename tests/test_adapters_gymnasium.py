@@ -163,11 +163,53 @@ def test_gymnasium_checks_it(name):
     assert "reward returned by `step()` must be a float, int" in only
 
 
+def test_the_reward_is_the_sum_of_what_arrived():
+    env = DelayedFeedback(gymnasium.make("CartPole-v1"), bl.delays.Trace([2, 1, 0, bl.NEVER, *[1] * 96]), reward="sum")
+    env.reset(seed=1)
+    seen = [env.step(t % 2) for t in range(6)]
+    assert [step[1] for step in seen] == [0.0, 0.0, 3.0, 0.0, 0.0, 1.0]
+    assert all(step[1] == sum(reward for _, reward in step[4]["arrived"]) for step in seen)
+    assert {type(step[1]) for step in seen} == {float}
+    game = DelayedFeedback(GameEnv(GAMES["full"], 5), bl.delays.Constant(0), key="feedback", reward="sum")
+    game.reset(seed=1)
+    with pytest.raises(InvalidArgument, match='reward="sum" needs numbers to add up, got array'):
+        game.step(0)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_gymnasium_has_nothing_against_sums(name):
+    env = DelayedFeedback(gymnasium.make(name), bl.delays.Geometric(mean=3), seed=1, reward="sum")
+    assert warned(env) == warned(gymnasium.make(name))
+
+
+def test_sums_in_vectors_and_statistics():
+    def make():
+        return DelayedFeedback(gymnasium.make("CartPole-v1"), bl.delays.Constant(3), reward="sum", at_end="flush")
+
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([make] * 2))
+    envs.reset(seed=1)
+    rewards, ended = [], []
+    for _ in range(30):
+        _, reward, over, _, info = envs.step(np.zeros(2, np.int64))
+        rewards.append(reward)
+        ended += [(info["episode"]["r"][i], info["episode"]["l"][i]) for i in np.flatnonzero(over)]
+    envs.close()
+    assert np.array(rewards).dtype.kind == "f" and np.array(rewards)[:3].sum() == 0.0
+    one = gymnasium.wrappers.RecordEpisodeStatistics(make())
+    one.reset(seed=1)
+    while True:
+        _, _, over, _, info = one.step(0)
+        if over:
+            break
+    ended.append((info["episode"]["r"], info["episode"]["l"]))
+    assert len(ended) > 3 and all(total == length for total, length in ended)  # a reward of 1 a step, none lost
+
+
 def test_it_can_be_made_from_its_spec():
-    env = DelayedFeedback(gymnasium.make("CartPole-v1"), bl.delays.Constant(2), seed=5, at_end="flush")
+    env = DelayedFeedback(gymnasium.make("CartPole-v1"), bl.delays.Constant(2), seed=5, at_end="flush", reward="sum")
     again = gymnasium.make(env.spec)
     assert isinstance(again, DelayedFeedback)
-    assert (again.delays, again.seed, again.at_end) == (bl.delays.Constant(2), 5, "flush")
+    assert (again.delays, again.seed, again.at_end, again.reward) == (bl.delays.Constant(2), 5, "flush", "sum")
 
 
 class Backwards(Delays):
@@ -207,6 +249,8 @@ def test_what_is_refused():
         DelayedFeedback(env, 3)
     with pytest.raises(InvalidArgument, match="at_end must be one of keep, flush, got 'drop'"):
         DelayedFeedback(env, law, at_end="drop")
+    with pytest.raises(InvalidArgument, match="reward must be one of none, sum, got 'mean'"):
+        DelayedFeedback(env, law, reward="mean")
     with pytest.raises(InvalidArgument, match="seed"):
         DelayedFeedback(env, law, seed=-1)
     late = DelayedFeedback(env, law, key="feedback")

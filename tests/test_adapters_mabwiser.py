@@ -133,7 +133,7 @@ def test_a_reward_that_mabwiser_refuses_leaves_the_ticket_open():
 def test_copies():
     mab = made((LearningPolicy.Random(), None), seed=4)
     mab.fit(ARMS, [1, 0, 0])
-    factory = bl.adapters.mabwiser.bandit(mab)
+    factory = bl.adapters.mabwiser.bandit(mab, fresh=True)
     assert repr(factory) == "mabwiser.bandit(Random)"
     assert not factory().fitted
     f = bl.BOLD(factory)
@@ -147,6 +147,30 @@ def test_copies():
         f.to_bytes()
     again = pickle.loads(pickle.dumps(f))
     assert again.outstanding == 12
+
+
+def test_a_fitted_mab_is_taken_along_by_every_copy():
+    mab = made((LearningPolicy.EpsilonGreedy(epsilon=0.0), None))
+    mab.fit(ARMS, [0, 0, 1])
+    f = bl.BOLD(bl.adapters.mabwiser.bandit(mab))
+    mab.partial_fit(["a"] * 5, [1] * 5)  # what it learns afterwards is its own
+    assert [f.predict().action for _ in range(4)] == [2] * 4 and f.instances == 4
+    drawn = made((LearningPolicy.Random(), None))
+    drawn.fit(ARMS, [0, 0, 1])
+    factory = bl.adapters.mabwiser.bandit(drawn)
+    first = [tuple(factory(number).predict(None)[0] for _ in range(1)) for number in range(12)]
+    assert len(set(first)) > 1  # copies do not draw alike
+    assert [ARMS[factory(0).predict(None)[0]]] == [drawn.predict()]
+
+
+def test_what_a_policy_cannot_use_is_refused():
+    f = bl.Direct(bl.adapters.mabwiser.bandit(made((LearningPolicy.UCB1(), None))))
+    with pytest.raises(InvalidArgument, match=r"UCB1 looks at no context, got \[1.0\]"):
+        f.predict([1.0])
+    d = f.predict()
+    with pytest.raises(InvalidFeedback, match="UCB1 takes no weights"):
+        f.update(d.ticket, bl.adapters.Weighted(1.0, 2.0))
+    f.update(d.ticket, 1.0)
 
 
 def test_plays_our_games():

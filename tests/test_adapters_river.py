@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from river import (
     bandit,
+    cluster,
     compose,
     datasets,
     evaluate,
@@ -25,6 +26,7 @@ from river import (
     optim,
     preprocessing,
     proba,
+    reco,
     stream,
     tree,
 )
@@ -284,6 +286,9 @@ def test_a_pipeline_may_be_cancelled_and_cannot_be_saved():
         lambda: river.regressor(tree.HoeffdingTreeClassifier()),
         lambda: river.regressor(MODELS[2]),
         lambda: river.regressor(None),
+        lambda: river.classifier(cluster.KMeans()),
+        lambda: river.classifier(preprocessing.StandardScaler() | cluster.KMeans()),
+        lambda: river.regressor(reco.Baseline()),
     ],
 )
 def test_what_is_no_model_is_refused(make):
@@ -311,6 +316,71 @@ def test_arms_that_were_forgotten(said):
         bl.Direct(river.bandit(bandit.UCB(delta=1))).predict(said)
     with pytest.raises(InvalidArgument, match=r"needs the arms with each prediction, predict\(\(arms, context\)\)"):
         bl.Direct(river.bandit(bandit.LinUCBDisjoint(alpha=1.0))).predict(said)
+
+
+def test_a_context_that_nobody_looks_at():
+    for arms in (3, ["a", "b", "c"]):
+        f = bl.Direct(river.bandit(bandit.UCB(delta=1), actions=arms))
+        with pytest.raises(InvalidArgument, match=r"UCB looks at no context, got \{'x': 1.0\}"):
+            f.predict({"x": 1.0})
+        assert f.outstanding == 0
+    with pytest.raises(InvalidArgument, match="UCB needs the arms with each prediction"):
+        bl.Direct(river.bandit(bandit.UCB(delta=1))).predict((["a", "b"], {"x": 1.0}))
+
+
+def test_what_a_model_has_learned_is_taken_along_by_every_copy():
+    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    for x, y in PHISHING[:100]:
+        model.learn_one(x, y)
+    told = [model.predict_one(x) for x, _ in PHISHING[100:120]]
+    f = bl.BOLD(river.classifier(model))
+    one, twin = bl.Direct(river.classifier(model)), pickle.loads(pickle.dumps(model))
+    for x, y in PHISHING[100:]:
+        model.learn_one(x, y)  # what it learns afterwards is its own
+    assert [f.predict(x).action for x, _ in PHISHING[100:120]] == told and f.instances == 20
+    for x, y in PHISHING[100:]:
+        d = one.predict(x)
+        assert d.action == twin.predict_one(x)
+        one.update(d.ticket, y)
+        twin.learn_one(x, y)
+    assert bl.Direct(river.classifier(naive_bayes.GaussianNB(), fresh=True)).predict(PHISHING[0][0]).action is None
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_what_a_policy_has_learned_is_taken_along(policy):
+    fitted, twin = policy.clone(), policy.clone()
+    for each in (fitted, twin):
+        for t in range(60):
+            arm = each.pull([0, 1, 2])
+            each.update(arm, reward(t, arm))
+    copies, fresh = river.bandit(fitted, actions=3), river.bandit(fitted, actions=3, fresh=True)
+    first, told = copies(0), []
+    for t in range(40):
+        arm = twin.pull([0, 1, 2])
+        told.append(arm)
+        assert first.predict(None)[0] == arm
+        first.update(None, arm, math.nan, reward(t, arm))
+        twin.update(arm, reward(t, arm))
+    assert (copies(5).policy._n, fresh(0).policy._n, fitted._n) == (60, 0, 60)
+    said = {tuple(copies(number).predict(None)[0] for _ in range(1)) for number in range(30)}
+    if isinstance(policy, bandit.RandomPolicy | bandit.ThompsonSampling):
+        assert len(said) > 1  # copies do not draw alike
+
+
+def test_weights():
+    f, twin = bl.Direct(river.regressor(REGRESSORS[1])), REGRESSORS[1].clone()
+    for x, y in TRUMP[:20]:
+        f.update(f.predict(x).ticket, bl.adapters.Weighted(y, weight=2.0))
+        twin.learn_one(x, y, w=2.0)
+    assert f.predict(TRUMP[20][0]).action == twin.predict_one(TRUMP[20][0])
+    for f, x in (
+        (bl.Direct(river.classifier(naive_bayes.GaussianNB())), {"x": 1.0}),
+        (bl.Direct(river.bandit(bandit.UCB(delta=1), actions=2)), None),
+    ):
+        d = f.predict(x)
+        with pytest.raises(InvalidFeedback, match="takes no weights, got Weighted"):
+            f.update(d.ticket, bl.adapters.Weighted(1, weight=2.0))
+        f.update(d.ticket, 1)
 
 
 def test_a_context_that_was_forgotten():

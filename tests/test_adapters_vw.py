@@ -242,12 +242,59 @@ def test_refused_direct_if_the_user_says_so():
     assert f.instances == 3
 
 
-def test_saving_is_refused():
-    f = bl.BOLD(explore("--cb_explore 3"))
+LEFT_OUT = [each for each in ADF if any(word in each for word in ("--bag", "--cover", "--rnd"))]
+
+
+@pytest.mark.parametrize("arguments", [each for each in PLAIN + ADF if each not in LEFT_OUT])
+def test_what_is_pickled_goes_on_as_if_nothing_had_been(arguments):
+    f = bl.BOLD(explore(arguments, 3 if "_adf" in arguments else None))
+    early = [f.predict(CONTEXTS[0]) for _ in range(2)]
+    wrapped(f, 20)
+    again = pickle.loads(pickle.dumps(f))
+    for d in early:
+        f.update(d.ticket, 0.5)
+        again.update(d.ticket, 0.5)
+    assert wrapped(again, 20) == wrapped(f, 20)
+    assert again.instances == f.instances == 3
+
+
+@pytest.mark.parametrize("arguments", LEFT_OUT)
+def test_what_a_file_of_vowpal_wabbit_leaves_out_is_not_pickled(arguments):
+    f = bl.Direct(explore(arguments, 3))
+    with pytest.raises(Unsupported, match="cannot be pickled: its file leaves out"):
+        pickle.dumps(f)
     with pytest.raises(Unsupported, match="cannot be saved"):
         f.to_bytes()
-    with pytest.raises(Unsupported, match="cannot be pickled"):
-        pickle.dumps(f)
+
+
+@pytest.mark.parametrize("arguments", ["--cb_explore 3 --softmax --lambda 4", "--cb_explore 3 --bag 4"])
+def test_a_saved_model_is_taken_along_by_every_copy(arguments, tmp_path):
+    f, path = bl.Direct(explore(arguments)), tmp_path / "model.vw"
+    wrapped(f, 40)
+    bl.adapters.vowpal_wabbit.save(f, path)
+    told = f._instances[0].workspace.predict(LINES[0])
+    copies = explore(f"{arguments} -i {path}")
+    path.unlink()  # it was read
+    for number in range(2):
+        assert copies(number).workspace.predict(LINES[0]) == told
+    with pytest.raises(InvalidArgument, match="cannot be read, got .*model.vw': No such file"):
+        explore(f"{arguments} -i {path}")
+    with pytest.raises(InvalidArgument, match="one file to start from"):
+        explore(f"{arguments} -i a -i b")
+    with pytest.raises(InvalidArgument, match="forecaster must play Vowpal Wabbit"):
+        bl.adapters.vowpal_wabbit.save(bl.Direct(bl.UCB1(actions=2)), path)
+
+
+def test_a_context_is_learned_as_it_was_when_it_was_predicted():
+    f, twin = (bl.Direct(explore("--cb_explore 3 --softmax")) for _ in range(2))
+    context = {"user": {"x": 0.0}}
+    for t in range(20):
+        context["user"]["x"] = float(t)
+        d, e = f.predict(context), twin.predict({"user": {"x": float(t)}})
+        context["user"]["x"] = -1.0
+        assert d == e
+        f.update(d.ticket, reward(t, None, d.action))
+        twin.update(e.ticket, reward(t, None, e.action))
 
 
 @pytest.mark.parametrize(

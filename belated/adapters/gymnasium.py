@@ -3,13 +3,19 @@
     env = bl.adapters.gymnasium.DelayedFeedback(gymnasium.make("CartPole-v1"), bl.delays.Geometric(mean=20), seed=7)
     env = bl.adapters.gymnasium.GameEnv(bl.games.Bernoulli([0.2, 0.9]), rounds=1000)
 
+For code that wants a number from every step (vector environments, `RecordEpisodeStatistics`, the loops of reinforcement
+learning) say `reward="sum"`: the reward of a step is the sum of what arrived with it.
+
+    make = lambda: bl.adapters.gymnasium.DelayedFeedback(gymnasium.make("CartPole-v1"), delays, reward="sum")
+    envs = gymnasium.vector.SyncVectorEnv([make] * 4)
+
 What cannot hold:
 
-* `step` of `DelayedFeedback` returns the reward None: it has not come, and what has not come is neither zero nor NaN.
-  So Gymnasium's checker warns that the reward is no number (all else that it checks holds), and a wrapper that
-  computes with rewards fails when it stands outside of this one: put it inside.
-* A vector environment keeps rewards in an array of numbers, where None becomes NaN. It is refused here; do not make
-  one of wrapped environments either.
+* Without `reward="sum"` `step` of `DelayedFeedback` returns the reward None: it has not come, and what has not come is
+  neither zero nor NaN. So Gymnasium's checker warns that the reward is no number (all else that it checks holds), and a
+  wrapper that computes with rewards fails when it stands outside of this one. A vector environment would make NaN of it.
+* With it a learner cannot tell which step a reward belongs to, nor a reward of 0 from none; `info["arrived"]` still can.
+* A vector environment is refused here, because its steps have no tickets of their own: wrap each environment in it.
 * `GameEnv` hands out the reward of each round, because Gymnasium wants one. In a game of partial monitoring nobody
   would see it: learn from `info["feedback"]`.
 * The contexts of a game have no stated limits: such an observation space is not bounded, and the checker says so.
@@ -34,7 +40,7 @@ from belated.protocols import NEVER, Delays, Game
 class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """An environment whose rewards come due later, each under the ticket of its step.
 
-    `step` returns None as reward. `info["ticket"]` is the number of the step, from 1 on through all episodes, and
+    `step` returns None as reward, or as you say. `info["ticket"]` is the number of the step, from 1 on through all episodes, and
     `info["arrived"]` lists what came at its end, (ticket, reward), in the order of tickets: the reward of step s comes
     with step s + delay. (A forecaster that predicts once a step gives out the same tickets.)
 
@@ -44,6 +50,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
       those whose delay is `NEVER`.
     * `key`: delay `info[key]` instead of the reward, which is dropped; for `GameEnv` say "feedback". The rest of the
       info is passed on at once.
+    * `reward`: what `step` returns as reward. "none": None. "sum": the sum of what arrived, 0.0 if that is nothing. What
+      comes with a `reset` is in its info alone.
     * `seed`: decides the delays; without it the seed of the last `reset` does, or a fresh one.
 
     `reset(seed=...)` starts everything again: tickets from 1, nothing outstanding. `reset()` starts an episode.
@@ -73,6 +81,7 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         seed: int | None = None,
         at_end: str = "keep",
         key: str | None = None,
+        reward: str = "none",
     ) -> None:
         _check_env(env)
         if not isinstance(delays, Delays):
@@ -81,11 +90,12 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             if not isinstance(env.action_space, gym.spaces.Discrete):
                 raise InvalidArgument(f"{delays!r} looks at the action, which must be a number, got {env.action_space}")
             delays.check_actions(int(env.action_space.n))
-        gym.utils.RecordConstructorArgs.__init__(self, delays=delays, seed=seed, at_end=at_end, key=key)
+        gym.utils.RecordConstructorArgs.__init__(self, delays=delays, seed=seed, at_end=at_end, key=key, reward=reward)
         gym.Wrapper.__init__(self, env)
         self.delays = delays
         self.at_end = require.one_of("at_end", at_end, ("keep", "flush"))
         self.key = key
+        self.reward = require.one_of("reward", reward, ("none", "sum"))
         self.seed = None if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
         self._delay_of = kernel(delays.kernel)
         self._params = delays.params()
@@ -103,8 +113,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._begin(seed)
         return observation, {**info, "arrived": self._flush() if self.at_end == "flush" else []}
 
-    def step(self, action: Any) -> tuple[Any, None, bool, bool, dict[str, Any]]:  # type: ignore[override]
-        """Act; the reward is None, and what has come is in `info["arrived"]`."""
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Act; what has come is in `info["arrived"]`, and the reward is None or its sum."""
         longest = self.delays.longest()
         if longest is not None and self._round >= longest:
             raise InvalidArgument(f"{self.delays!r} is given for {longest} steps, and this is one more")
@@ -112,6 +122,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         ticket = self._round = self._round + 1
         told = dict(info)
         feedback = reward if self.key is None else self._taken(told)
+        if self.reward == "sum":
+            feedback = self._number(feedback)
         due = self._due(ticket, action)
         if due is not None:
             self._waiting[due].append((ticket, feedback))
@@ -120,7 +132,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         if self.at_end == "flush" and (terminated or truncated):
             arrived += self._flush()
             arrived.sort(key=lambda pair: pair[0])
-        return observation, None, terminated, truncated, {**told, "ticket": ticket, "arrived": arrived}
+        shown = sum((each for _, each in arrived), 0.0) if self.reward == "sum" else None
+        return observation, shown, terminated, truncated, {**told, "ticket": ticket, "arrived": arrived}
 
     def _begin(self, seed: int) -> None:
         self._key = key_of(seed if self.seed is None else self.seed, 0)
@@ -143,6 +156,12 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self._arrived += len(arrived)
         return arrived
 
+    def _number(self, feedback: Any) -> float:
+        try:
+            return float(feedback)
+        except (TypeError, ValueError):
+            raise InvalidArgument(f'reward="sum" needs numbers to add up, got {feedback!r}') from None
+
     def _taken(self, info: dict[str, Any]) -> Any:
         if self.key not in info:
             raise InvalidArgument(f"key must be one that the info of every step has, got {self.key!r} and {info!r}")
@@ -152,8 +171,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 def _check_env(env: Any) -> None:
     if isinstance(env, gym.vector.VectorEnv):
         raise InvalidArgument(
-            f"env must be one environment, got {env!r}: a vector of them keeps rewards as numbers, "
-            "and one that has not come is none"
+            f"env must be one environment, got {env!r}: wrap each of those in it, with reward='sum', because a vector "
+            "keeps rewards as numbers"
         )
     if not isinstance(env, gym.Env):
         raise InvalidArgument(f"env must be an environment of Gymnasium, got {env!r}")

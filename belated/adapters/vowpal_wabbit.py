@@ -16,7 +16,13 @@ What cannot hold:
   `--squarecb` narrow their choice later than they would without delay.
 * An instance is a workspace of its own, of about 1 MB and the weights that are in use (4 MB for all of the usual 2^18;
   `-b` says how many there are). BOLD has G* + 1 of them.
-* Neither `to_bytes` nor `pickle` can save it; `-i` starts every copy from a model that Vowpal Wabbit saved.
+* Its models take no weights here.
+
+**Saving.** `pickle` saves a forecaster with its workspaces and its open tickets, and it goes on as if nothing had been. Of
+`--cb_explore_adf` with `--bag`, `--cover` or `--rnd` Vowpal Wabbit's own file leaves out what the next choice needs: that
+is refused. `save(forecaster, "model.vw")` writes Vowpal Wabbit's file, of any kind of exploration, for `vw -i` or for
+`explore("... -i model.vw")`, which starts every copy (under BOLD each instance) from the file as it is then.
+(`to_bytes` is for learners that are specs.)
 """
 
 from __future__ import annotations
@@ -24,10 +30,12 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from vowpalwabbit import PredictionType, Workspace
@@ -35,6 +43,7 @@ from vowpalwabbit import PredictionType, Workspace
 from belated import require
 from belated.adapters.copies import Copies, seed_of
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback, Unsupported
+from belated.forecasters import Forecaster
 
 #: Options that are not for copies that learn here, and why.
 REFUSED = {
@@ -42,6 +51,10 @@ REFUSED = {
     **dict.fromkeys(("-f", "--final_regressor"), "all copies would write the same file"),
     "--random_seed": "say seed= instead",
 }
+#: Options that name a file to start from.
+INITIAL = ("-i", "--initial_regressor")
+#: With these and action features, a file of Vowpal Wabbit does not go on as the model did that it was written from.
+UNSAVED = frozenset(("--bag", "--cover", "--rnd"))
 #: Examples that a workspace has ready. Vowpal Wabbit's own 256 cost 8 MB and most of the time that making one takes.
 READY = ["--ring_size", "8"]
 #: What the line begins with that is not an action's.
@@ -85,15 +98,18 @@ def explore(
         if (option := word.partition("=")[0]) in REFUSED:
             raise InvalidArgument(f"arguments must be without {option}, got {arguments!r}: {REFUSED[option]}")
     root = secrets.randbits(32) if seed is None else require.integer("seed", seed, low=0, high=2**32 - 1)
-    count, lines = _actions(given, arguments, actions)
-    make = partial(_Explorer, given, count, lines, root, require.boolean("tolerates_delay", tolerates_delay))
+    given, model = _initial(given, arguments)
+    count, lines = _actions(given, model, arguments, actions)
+    make = partial(_Explorer, given, model, count, lines, root, require.boolean("tolerates_delay", tolerates_delay))
     return Copies(f"vowpal_wabbit.explore({arguments})", make)
 
 
-def _actions(given: list[str], arguments: str, actions: Any) -> tuple[int | None, list[str] | None]:
+def _actions(
+    given: list[str], model: bytes | None, arguments: str, actions: Any
+) -> tuple[int | None, list[str] | None]:
     """How many actions there are (None if that changes), and with action features their lines (None if they come)."""
     try:
-        probe = _workspace(given, 0)
+        probe = _workspace(given, 0, model)
     except RuntimeError as error:
         raise InvalidArgument(f"Vowpal Wabbit does not take {arguments!r}: {error}") from None
     if probe.get_prediction_type() != PredictionType.ACTION_PROBS:
@@ -112,9 +128,53 @@ def _actions(given: list[str], arguments: str, actions: Any) -> tuple[int | None
     return len(lines), lines
 
 
-def _workspace(given: list[str], seed: int) -> Any:
+def _workspace(given: list[str], seed: int, model: bytes | None) -> Any:
     ready = [] if any(word.startswith("--ring_size") for word in given) else READY
-    return Workspace(arg_list=[*given, *ready, "--quiet", "--random_seed", str(seed)])
+    options = [*given, *ready, "--quiet"]
+    if model is None:
+        return Workspace(arg_list=[*options, "--random_seed", str(seed)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        path.write_bytes(model)
+        return Workspace(arg_list=[*options, "-i", str(path)])  # it has the seed, where that still matters
+
+
+def save(forecaster: Forecaster, path: Any, instance: int = 0) -> None:
+    """Write the model of one instance as a file of Vowpal Wabbit. Under Direct there is no other than the first.
+
+    >>> import belated as bl, tempfile
+    >>> f = bl.Direct(bl.adapters.vowpal_wabbit.explore("--cb_explore 2 -b 10", seed=7))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bl.adapters.vowpal_wabbit.save(f, f"{folder}/model.vw")
+    ...     g = bl.Direct(bl.adapters.vowpal_wabbit.explore(f"--cb_explore 2 -b 10 -i {folder}/model.vw", seed=7))
+    >>> g.predict() == f.predict()
+    True
+    """
+    learners = forecaster._instances
+    number = require.integer("instance", instance, low=0, high=max(0, len(learners) - 1))
+    if not learners or not isinstance(learners[number], _Explorer):
+        raise InvalidArgument(f"forecaster must play Vowpal Wabbit, in an instance {number}, got {forecaster!r}")
+    with forecaster._room.lock:
+        learners[number].workspace.save(path)
+
+
+def _initial(given: list[str], arguments: str) -> tuple[list[str], bytes | None]:
+    """The options without the file to start from, and what is in it."""
+    rest, paths, words = [], [], iter(given)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in INITIAL:
+            paths.append(value if equals else next(words, ""))
+        else:
+            rest.append(word)
+    if not paths:
+        return given, None
+    if len(paths) > 1:
+        raise InvalidArgument(f"arguments must name one file to start from, got {arguments!r}")
+    try:
+        return rest, Path(paths[0]).read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"the file to start from cannot be read, got {paths[0]!r}: {error.strerror}") from None
 
 
 class _Explorer:
@@ -123,13 +183,15 @@ class _Explorer:
     def __init__(
         self,
         given: list[str],
+        model: bytes | None,
         actions: int | None,
         lines: list[str] | None,
         seed: int,
         tolerates_delay: bool,
         number: int,
     ) -> None:
-        self.workspace = _workspace(given, seed_of(seed, number))
+        self.workspace = _workspace(given, seed_of(seed, number), model)
+        self.given, self.seed, self.number = given, seed, number
         self.adf = bool(self.workspace._is_multiline())
         self.actions, self.lines = actions, lines
         self.tolerates_delay = tolerates_delay
@@ -166,8 +228,19 @@ class _Explorer:
             return _lines_of(context)
         return [*_shared(context), *self.lines]
 
-    def __reduce__(self) -> NoReturn:
-        raise Unsupported("a learner of Vowpal Wabbit cannot be pickled: its weights are in Vowpal Wabbit's memory")
+    def __reduce__(self) -> Any:
+        left_out = UNSAVED.intersection(self.given) if self.adf else ()
+        if left_out:
+            raise Unsupported(
+                f"a learner of Vowpal Wabbit with {min(left_out)} cannot be pickled: its file leaves out what the next "
+                "choice needs"
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model")
+            self.workspace.save(path)
+            model = path.read_bytes()
+        made = (self.given, model, self.actions, self.lines, self.seed, self.tolerates_delay, self.number)
+        return _Explorer, made, {"draws": self.draws}
 
 
 def _lines_of(context: Any) -> list[str]:
