@@ -41,7 +41,7 @@ def test_a_buffer_may_be_used_again(forecaster):
         tickets.append(f.predict((buffer, words)).ticket)
     for t, ticket in enumerate(tickets):
         f.update(ticket, float(t))
-    for t in range(4, 8):
+    for _ in range(4):
         f.predict((buffer, words))  # forecasters that hold feedback back tell it now
     told = [each for learner in made for each in learner.told]
     assert len(told) >= 1
@@ -110,7 +110,7 @@ def test_what_cannot_change_is_kept_as_it_is():
 def test_what_cannot_be_copied_is_refused_and_nothing_happens():
     f = bl.Direct(Recorder)
     with pytest.raises(
-        InvalidArgument, match="context must be something that can be copied, .* got an object of _thread.lock"
+        InvalidArgument, match=r"context must be something that can be copied, .* got an object of _thread.lock"
     ):
         f.predict({"lock": threading.Lock()})
     assert f.outstanding == 0 and f.predict({"x": 1}).ticket == 1

@@ -354,17 +354,17 @@ def test_what_a_policy_has_learned_is_taken_along(policy):
             arm = each.pull([0, 1, 2])
             each.update(arm, reward(t, arm))
     copies, fresh = river.bandit(fitted, actions=3), river.bandit(fitted, actions=3, fresh=True)
-    first, told = copies(0), []
+    first = copies(0)
     for t in range(40):
         arm = twin.pull([0, 1, 2])
-        told.append(arm)
         assert first.predict(None)[0] == arm
         first.update(None, arm, math.nan, reward(t, arm))
         twin.update(arm, reward(t, arm))
     assert (copies(5).policy._n, fresh(0).policy._n, fitted._n) == (60, 0, 60)
-    said = {tuple(copies(number).predict(None)[0] for _ in range(1)) for number in range(30)}
-    if isinstance(policy, bandit.RandomPolicy | bandit.ThompsonSampling):
-        assert len(said) > 1  # copies do not draw alike
+    generators = [copies(number).policy._rng for number in range(4)]
+    if isinstance(policy, bandit.ThompsonSampling):  # what it knows of an arm draws for itself
+        generators += [copies(number).policy._rewards[2]._rng for number in range(4)]
+    assert len({each.random() for each in generators}) == len(generators)  # copies do not draw alike
 
 
 def test_weights():

@@ -277,7 +277,7 @@ def test_a_saved_model_is_taken_along_by_every_copy(arguments, tmp_path):
     path.unlink()  # it was read
     for number in range(2):
         assert copies(number).workspace.predict(LINES[0]) == told
-    with pytest.raises(InvalidArgument, match="cannot be read, got .*model.vw': No such file"):
+    with pytest.raises(InvalidArgument, match=r"cannot be read, got .*model.vw': No such file"):
         explore(f"{arguments} -i {path}")
     with pytest.raises(InvalidArgument, match="one file to start from"):
         explore(f"{arguments} -i a -i b")

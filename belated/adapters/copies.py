@@ -13,7 +13,6 @@ from belated import require
 from belated.errors import InvalidArgument, InvalidFeedback
 from belated.protocols import PlainLearner
 
-
 #: What models draw from, and how one is made from a seed.
 GENERATORS: dict[type, Callable[[Any], Any]] = {
     random.Random: random.Random,
@@ -73,8 +72,8 @@ class Copies:
 def copied(model: Any, number: int = 0, *parts: Any) -> Any:
     """A copy of a model with all that it has learned, which draws as the copy with that number is to draw.
 
-    The generators that the model and these parts of it hold are replaced by others, wherever the model has them: learner
-    number 0 goes on with the draws of a model that has a seed.
+    The generators that the model and these parts of it hold are replaced by others, wherever the model has them. Copy
+    number 0 of a model with a seed goes on with the draws of that.
     """
     others = {}
     for part in (model, *parts):

@@ -12,9 +12,9 @@ learning) say `reward="sum"`: the reward of a step is the sum of what arrived wi
 What cannot hold:
 
 * Without `reward="sum"` `step` of `DelayedFeedback` returns the reward None: it has not come, and what has not come is
-  neither zero nor NaN. So Gymnasium's checker warns that the reward is no number (all else that it checks holds), and a
-  wrapper that computes with rewards fails when it stands outside of this one. A vector environment would make NaN of it.
-* With it a learner cannot tell which step a reward belongs to, nor a reward of 0 from none; `info["arrived"]` still can.
+  neither zero nor NaN. So Gymnasium's checker warns that the reward is no number (all else that it checks holds), a
+  wrapper that computes with rewards fails when it stands outside of this one, and a vector environment makes it NaN.
+* With it a learner cannot tell which step a reward belongs to, nor a reward of 0 from none. `info["arrived"]` says it.
 * A vector environment is refused here, because its steps have no tickets of their own: wrap each environment in it.
 * `GameEnv` hands out the reward of each round, because Gymnasium wants one. In a game of partial monitoring nobody
   would see it: learn from `info["feedback"]`.
@@ -40,7 +40,8 @@ from belated.protocols import NEVER, Delays, Game
 class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """An environment whose rewards come due later, each under the ticket of its step.
 
-    `step` returns None as reward, or as you say. `info["ticket"]` is the number of the step, from 1 on through all episodes, and
+    `step` returns None as reward (but see `reward`). `info["ticket"]` is the number of the step, from 1 on through all
+    episodes, and
     `info["arrived"]` lists what came at its end, (ticket, reward), in the order of tickets: the reward of step s comes
     with step s + delay. (A forecaster that predicts once a step gives out the same tickets.)
 
@@ -50,7 +51,7 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
       those whose delay is `NEVER`.
     * `key`: delay `info[key]` instead of the reward, which is dropped; for `GameEnv` say "feedback". The rest of the
       info is passed on at once.
-    * `reward`: what `step` returns as reward. "none": None. "sum": the sum of what arrived, 0.0 if that is nothing. What
+    * `reward`: what `step` returns as reward. "none": None. "sum": the sum of what arrived, 0.0 if nothing did. What
       comes with a `reset` is in its info alone.
     * `seed`: decides the delays; without it the seed of the last `reset` does, or a fresh one.
 

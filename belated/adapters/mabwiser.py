@@ -2,8 +2,8 @@
 
     f = bl.BOLD(bl.adapters.mabwiser.bandit(MAB([1, 2, 3], LearningPolicy.UCB1())))
 
-**A fitted `MAB` is taken along**: every copy (under BOLD each instance, however late it is made) starts from what it knew
-when it was given, and goes by its policy from the first prediction. `fresh=True`: from nothing.
+**A fitted `MAB` is taken along**: every copy (under BOLD each instance, however late it is made) starts from what it
+knew when it was given, and goes by its policy from the first prediction. `fresh=True`: from nothing.
 
 What cannot hold:
 

@@ -3,8 +3,8 @@
     f = bl.BOLD(bl.adapters.river.bandit(policy, actions=3))
     f = bl.Direct(bl.adapters.river.classifier(tree.HoeffdingTreeClassifier()))
 
-* **What a policy or a model has learned is taken along**: every copy (under BOLD each instance, however late it is made)
-  starts from what it knew when it was given. `fresh=True`: from nothing.
+* **What a policy or a model has learned is taken along**: every copy (under BOLD each instance, however late it is
+  made) starts from what it knew when it was given. `fresh=True`: from nothing.
 * **Weights**: `f.update(ticket, bl.adapters.Weighted(label, weight=2.0))`, where `learn_one` takes `w`.
 * A pipeline is a model like others. A policy that looks at no context is refused one.
 

@@ -18,10 +18,10 @@ What cannot hold:
   `-b` says how many there are). BOLD has G* + 1 of them.
 * Its models take no weights here.
 
-**Saving.** `pickle` saves a forecaster with its workspaces and its open tickets, and it goes on as if nothing had been. Of
-`--cb_explore_adf` with `--bag`, `--cover` or `--rnd` Vowpal Wabbit's own file leaves out what the next choice needs: that
-is refused. `save(forecaster, "model.vw")` writes Vowpal Wabbit's file, of any kind of exploration, for `vw -i` or for
-`explore("... -i model.vw")`, which starts every copy (under BOLD each instance) from the file as it is then.
+**Saving.** `pickle` saves a forecaster with its workspaces and its open tickets, and it goes on as if nothing had been.
+Of `--cb_explore_adf` with `--bag`, `--cover` or `--rnd` Vowpal Wabbit's own file leaves out what the next choice needs:
+that is refused. `save(forecaster, "model.vw")` writes Vowpal Wabbit's file, of any kind of exploration, for `vw -i` or
+for `explore("... -i model.vw")`, which starts every copy (under BOLD each instance) from the file as it is then.
 (`to_bytes` is for learners that are specs.)
 """
 
