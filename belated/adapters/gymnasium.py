@@ -41,9 +41,8 @@ class DelayedFeedback(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     """An environment whose rewards come due later, each under the ticket of its step.
 
     `step` returns None as reward (but see `reward`). `info["ticket"]` is the number of the step, from 1 on through all
-    episodes, and
-    `info["arrived"]` lists what came at its end, (ticket, reward), in the order of tickets: the reward of step s comes
-    with step s + delay. (A forecaster that predicts once a step gives out the same tickets.)
+    episodes, and `info["arrived"]` lists what came at its end, (ticket, reward), in the order of tickets: the reward of
+    step s comes with step s + delay. (A forecaster that predicts once a step gives out the same tickets.)
 
     * `delays`: a law of `belated.delays`. One that looks at the action needs a `Discrete` space of actions.
     * `at_end`: what happens to rewards that are outstanding when an episode ends. "keep": they come in later episodes,

@@ -167,7 +167,7 @@ class _Estimator:
         moved = {name: seed_of(seed, number) for name, seed in seeds.items()}
         self.estimator = copied(estimator, number, _last(estimator)).set_params(**moved)
         self.classes = classes
-        self.labels = None if classes is None else np.unique(classes)
+        self.labels: Any = None if classes is None else np.unique(classes)
         self.proba = proba
         self.first = dict.fromkeys(self.labels.tolist(), 1.0 / len(classes)) if proba else first
         self.tolerates_delay = tolerates_delay
