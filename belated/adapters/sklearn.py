@@ -167,9 +167,9 @@ class _Estimator:
         moved = {name: seed_of(seed, number) for name, seed in seeds.items()}
         self.estimator = copied(estimator, number, _last(estimator)).set_params(**moved)
         self.classes = classes
-        self.labels: Any = None if classes is None else np.unique(classes)
+        self.labels: Any = np.unique([] if classes is None else classes)
         self.proba = proba
-        self.first = dict.fromkeys(self.labels.tolist(), 1.0 / len(classes)) if proba else first
+        self.first = dict.fromkeys(np.unique(classes).tolist(), 1.0 / len(classes)) if proba else first
         self.tolerates_delay = tolerates_delay
         self.learned = _is_fitted(estimator)
 
