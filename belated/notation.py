@@ -75,7 +75,7 @@ EXAMPLES = {
     "covariance": "squared_exponential([0, 1, 2])",
 }
 #: Letters of a list that `brief` shows; of a longer one it shows the size.
-SHOWN = 40
+SHOWN = 80
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
@@ -321,9 +321,10 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
         if inner is None:
             data[key] = value
         else:
-            many = isinstance(value, list)
+            many = isinstance(value, list | tuple)
             # a row of numbers is no spec
-            data[key] = [v if isinstance(v, list) else read(inner, v) for v in value] if many else read(inner, value)
+            rows = [v if isinstance(v, list | tuple) else read(inner, v) for v in value] if many else None
+            data[key] = rows if many else read(inner, value)
     return data
 
 

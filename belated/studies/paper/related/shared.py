@@ -170,7 +170,7 @@ def text(forecaster: Forecaster) -> str:
 def exactly(statement: str, off: Sequence[float], most: float, note: str = "") -> Finding:
     """Whether numbers that leave nothing to chance are what they should be: how far off they are, at most."""
     worst = max(abs(each) for each in off)
-    detail = f"the largest of {len(off):,} differences is {worst:.1e}"
+    detail = f"the largest of {len(off):,} differences is {worst:.2g}"
     return Finding(statement, "matches" if worst <= most else "fails", f"{detail}; {note}" if note else detail)
 
 
