@@ -15,12 +15,15 @@ from inspect import isabstract
 from textwrap import shorten
 from typing import Any, TypeVar
 
+import numpy as np
+
 from belated import delays, forecasters, games, learners
 from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
 from belated.games.classical import CLASSICAL
 from belated.imports import HINT
+from belated.kernels import covariances
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
 from belated.spelling import nearest as nearest
@@ -68,6 +71,7 @@ TABLES: dict[str, MutableMapping[str, Any]] = {
     "delays": DELAYS,
     "law of an arm": LAWS,
     "transitions": {"grid_world": games.grid_world},
+    "covariance": {"squared_exponential": covariances.squared_exponential, "matern": covariances.matern},
 }
 #: What one may add, by the name of its table.
 KINDS: dict[str, type] = {"learner": Learner, "game": Game, "delays": Delays}
@@ -78,6 +82,7 @@ INNER = {
     "laws": {"game": "law of an arm", "delays": "delays"},
     "law": {"delays": "delays"},
     "transitions": {"game": "transitions", "learner": "transitions"},
+    "covariance": {"game": "covariance", "learner": "covariance"},
 }
 
 #: Characters of a wrong value, and of a list of names, that an error shows.
@@ -255,16 +260,23 @@ def inner_kind(kind: str, key: str) -> str | None:
 
 def _inner(kind: str, key: str, value: Any) -> Any:
     target = inner_kind(kind, key)
+    if target is not None and isinstance(value, np.ndarray):
+        return value
     if target is None:
-        return _tuples(value) if kind in ("learner", "forecaster") else value
+        return plain(value) if kind in ("learner", "forecaster") else value
     if not isinstance(value, list | tuple):
         return from_data(target, value)
     return [v if isinstance(v, list | tuple) else from_data(target, v) for v in value]  # a row of numbers is no spec
 
 
-def _tuples(value: Any) -> Any:
-    """Matrices of learners are nested tuples: they must be hashable."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+def plain(value: Any) -> Any:
+    """Lists and arrays as nested tuples: the matrices of learners must be hashable.
+
+    >>> plain([[1, 2], [3, 4]])
+    ((1, 2), (3, 4))
+    """
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    return tuple(plain(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def from_bytes(data: bytes) -> Forecaster:

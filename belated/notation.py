@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,8 +60,10 @@ def read(kind: str, given: Any) -> dict[str, Any]:
     return _spec(kind, tree)
 
 
-#: Arguments of learners that the game decides.
-DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts", "transitions")
+#: Arguments of learners that the game decides, if they have no default: there is one that fits.
+DECIDED = ("actions", "loss", "symbols", "features", "experts", "contexts", "size")
+#: Arguments of learners that are the game's if nothing else is said: a learner may believe in others.
+TAKEN = ("covariance", "transitions", "policies", "shares")
 
 EXAMPLES = {
     "forecaster": "bold(exp3)",
@@ -69,7 +72,10 @@ EXAMPLES = {
     "delays": "geometric(mean=50)",
     "law of an arm": "bernoulli(0.5)",
     "transitions": "grid_world(2, 3, 0.2)",
+    "covariance": "squared_exponential([0, 1, 2])",
 }
+#: Letters of a list that `brief` shows; of a longer one it shows the size.
+SHOWN = 80
 
 
 def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) -> Forecaster:
@@ -85,17 +91,22 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
         "loss": monitored.loss,
         "symbols": monitored.symbols,
         "features": size,
-        "experts": max(1, size // actions),
+        "experts": size if hasattr(game, "labels") else max(1, size // actions),
         "contexts": game.values or ANY_ACTIONS,
-        "policies": getattr(game, "policies", None) or ((0,), (actions - 1,)),
-        "shares": getattr(game, "shares", None),
+        "size": game.point_size or ANY_ACTIONS,
+        **_taken(game, actions),
     }
-    if game is ANY_GAME or hasattr(game, "covariance"):
-        known["covariance"] = getattr(game, "covariance", ANY_COVARIANCE)
-    if game is ANY_GAME or hasattr(game, "transitions"):
-        known["transitions"] = np.asarray(getattr(game, "transitions", ANY_TRANSITIONS)).tolist()
     made: Forecaster = catalog.from_data("forecaster", filled("forecaster", read("forecaster", given), known))
     return made
+
+
+def _taken(game: Game, actions: int = ANY_ACTIONS) -> dict[str, Any]:
+    """What the game has of TAKEN; of a game that is not known yet, something of each."""
+    if game is ANY_GAME:
+        made = (ANY_COVARIANCE, ANY_TRANSITIONS, ((0,), (actions - 1,)), None)
+        return dict(zip(TAKEN, made, strict=True))
+    has = {name: catalog.plain(getattr(game, name, None)) for name in TAKEN}
+    return {name: value for name, value in has.items() if value is not None or name == "shares"}
 
 
 def some_forecaster(given: Any) -> Forecaster:
@@ -158,8 +169,8 @@ def delays(given: Any) -> Delays:
     return made
 
 
-def text(kind: str, spec: Any) -> str:
-    """The short text of a spec; what others decide, and what is as it is by default, is left out.
+def text(kind: str, spec: Any, game: Game | None = None) -> str:
+    """The short text of a spec; what the game decides, and what is as it is by default, is left out.
 
     >>> import belated as bl
     >>> text("forecaster", bl.BOLD(bl.KLUCB(actions=3)))
@@ -167,29 +178,45 @@ def text(kind: str, spec: Any) -> str:
     >>> text("forecaster", bl.SDB(bl.UCB1(actions=2), prior=[(1, 0.5)]))
     'sdb(ucb1, prior=[[1, 0.5]])'
     """
-    return _text(kind, read(kind, spec))
+    return _text(kind, read(kind, spec), {} if game is None else _taken(game))
 
 
-def _text(kind: str, data: dict[str, Any]) -> str:
+def brief(kind: str, spec: Any, game: Game | None = None) -> str:
+    """`text` for eyes alone: of a long list it says how long it is.
+
+    >>> brief("delays", "trace([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15])")
+    'trace(<15>)'
+    """
+    return _text(kind, read(kind, spec), {} if game is None else _taken(game), SHOWN)
+
+
+def _text(kind: str, data: dict[str, Any], taken: dict[str, Any], most: float = math.inf) -> str:
     if data["name"] == "monitoring" and {"loss", "symbols"} <= data.keys() and data.get("contexts") is None:
         data = _by_name(data)
     parts: list[str] = []
     parameters = _parameters(catalog.find(kind, data["name"]))
     positional = True
     for name, parameter in parameters.items():
-        if name not in data or (kind in ("learner", "forecaster") and name in DECIDED):
+        if name not in data or _unsaid(kind, parameter, data[name], taken):
             positional = False
             continue
         value = data[name]
-        if parameter.default is not inspect.Parameter.empty and value == parameter.default:
-            positional = False
-            continue
         named = parameter.kind is inspect.Parameter.KEYWORD_ONLY or (kind == "forecaster" and bool(parts))
         positional = positional and not named
-        shown = _value_text(kind, name, value)
+        shown = _value_text(kind, name, value, taken, most)
         parts.append(shown if positional else f"{name}={shown}")
     inside = ", ".join(parts)
     return f"{data['name']}({inside})" if inside else str(data["name"])
+
+
+def _unsaid(kind: str, parameter: inspect.Parameter, value: Any, taken: dict[str, Any]) -> bool:
+    """Whether an argument goes without saying: it is the default, or what the game has."""
+    if not _needed(parameter):
+        return bool(value == parameter.default)
+    if kind not in ("learner", "forecaster"):
+        return False
+    name = parameter.name
+    return name in DECIDED or (name in taken and catalog.plain(value) == taken[name])
 
 
 @cache
@@ -206,13 +233,24 @@ def _by_name(data: dict[str, Any]) -> dict[str, Any]:
     return data if name is None else {"name": name, "law": data.get("law"), "trace": data.get("trace")}
 
 
-def _value_text(kind: str, name: str, value: Any) -> str:
+def _value_text(kind: str, name: str, value: Any, taken: dict[str, Any], most: float) -> str:
     inner = catalog.inner_kind(kind, name)
     if inner is not None and isinstance(value, dict):
-        return _text(inner, value)
+        return _text(inner, value, taken, most)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value_text(kind, name, item) for item in value) + "]"
+        said = "[" + ", ".join(_value_text(kind, name, item, taken, math.inf) for item in value) + "]"
+        return said if len(said) <= most else f"<{_size(value)}>"
     return repr(value)
+
+
+def _size(rows: Any) -> str:
+    """How long a list is, and the lists in it.
+
+    >>> _size([[1, 2, 3], [4, 5, 6]])
+    '2 x 3'
+    """
+    inside = rows[0] if rows else None
+    return f"{len(rows)} x {_size(inside)}" if isinstance(inside, list | tuple) else str(len(rows))
 
 
 def _spec(kind: str, tree: ast.expr) -> dict[str, Any]:
@@ -257,7 +295,7 @@ def _value(inner: str | None, tree: ast.expr) -> Any:
         return _spec(inner, tree)
     if isinstance(tree, ast.Name):
         # A word without quotes, as a shell leaves it.
-        return {"never": NEVER, "true": True, "false": False}.get(tree.id.lower(), tree.id)
+        return {"never": NEVER, "inf": math.inf, "true": True, "false": False}.get(tree.id.lower(), tree.id)
     try:
         return ast.literal_eval(tree)
     except ValueError:
@@ -270,9 +308,10 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgument(f"{_a(kind)} needs a name, such as {{name = {EXAMPLES[kind].partition('(')[0]!r}}}")
     data: dict[str, Any] = {"name": _name(kind, table["name"])}
     slots = list(_parameters(catalog.find(kind, data["name"])))
-    for key, value in table.items():
+    for key, given in table.items():
         if key == "name":
             continue
+        value = catalog.plain(given) if isinstance(given, np.ndarray) else given
         if key not in slots:
             near = catalog.nearest(str(key)[: catalog.QUOTED], slots)
             raise InvalidArgument(
@@ -282,20 +321,21 @@ def _from_table(kind: str, table: dict[str, Any]) -> dict[str, Any]:
         if inner is None:
             data[key] = value
         else:
-            many = isinstance(value, list)
+            many = isinstance(value, list | tuple)
             # a row of numbers is no spec
-            data[key] = [v if isinstance(v, list) else read(inner, v) for v in value] if many else read(inner, value)
+            rows = [v if isinstance(v, list | tuple) else read(inner, v) for v in value] if many else None
+            data[key] = rows if many else read(inner, value)
     return data
 
 
 def filled(kind: str, data: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The data with what is known from elsewhere, where it is not said.
+    """The data with what is known from elsewhere, where it is not said and has no default.
 
     >>> filled("forecaster", {"name": "bold", "learner": {"name": "exp3"}}, {"actions": 3})["learner"]
     {'actions': 3, 'name': 'exp3'}
     """
     slots = _parameters(catalog.find(kind, data["name"]))
-    full = {slot: value for slot, value in known.items() if slot in slots} | data
+    full = {name: value for name, value in known.items() if name in slots and _needed(slots[name])} | data
     for slot in slots:
         inner = catalog.inner_kind(kind, slot)
         if inner == "learner" and isinstance(full.get(slot), dict):
@@ -310,6 +350,10 @@ def _name(kind: str, name: str) -> str:
 
 def _parameters(make: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
+
+
+def _needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty
 
 
 def _choosable(make: Any, feedback: str) -> bool:

@@ -83,7 +83,7 @@ def summary(result: Result) -> dict[str, Any]:
     """One play as plain data."""
     verdict = result.judge()
     return {
-        "forecaster": notation.text("forecaster", result.setting.forecaster),
+        "forecaster": notation.text("forecaster", result.setting.forecaster, result.setting.game),
         "game": notation.text("game", result.setting.game),
         "delays": notation.text("delays", result.setting.delays),
         "rounds": result.rounds,
@@ -109,9 +109,10 @@ def summary(result: Result) -> dict[str, Any]:
 def print_play(result: Result) -> None:
     """One play as a table."""
     known = summary(result)
-    shown = Table(
-        title=escape(f"{known['forecaster']} on {known['game']} under {known['delays']}"), title_justify="left"
-    )
+    played = result.setting
+    forecaster = notation.brief("forecaster", played.forecaster, played.game)
+    game, delays = notation.brief("game", played.game), notation.brief("delays", played.delays)
+    shown = Table(title=escape(f"{forecaster} on {game} under {delays}"), title_justify="left")
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")
     shown.add_row("regret", f"{_spread(result.mean_regret, result.spread)} after {result.rounds:,} rounds")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 
@@ -61,6 +62,13 @@ def test_play_suits_the_game_to_the_learner():
 )
 def test_mistakes_are_one_line(arguments, message):
     assert message in said(*arguments, code=1)
+
+
+def test_the_package_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["belated", "catalog", "matern"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("belated", run_name="__main__")
+    assert not ended.value.code and "matern(points" in capsys.readouterr().out
 
 
 def test_run_reports_every_problem(tmp_path):

@@ -143,3 +143,64 @@ def test_everything_in_the_catalog_has_a_text_that_gives_it_back():
             again = (notation.game if kind == "game" else notation.delays)(text)
             assert catalog.to_data(again).keys() == catalog.to_data(spec).keys(), text
             assert repr(again) == repr(spec) or notation.text(kind, again) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "game", "made"),
+    [
+        ("lineardescent", bl.games.Regression([[1.0, 0.0]], [1.0]), bl.LinearDescent(2)),
+        ("gradientdescent", bl.games.Quadratic([1.0, 1.0, 1.0], [0.0, 0.0, 0.0]), bl.GradientDescent(3)),
+        ("gradientdescent(radius=inf, rate=0.1)", None, bl.GradientDescent(2, radius=float("inf"), rate=0.1)),
+        ("halving", bl.games.Labels([[1.0, 0.0, 1.0]], [1]), bl.Halving(3)),
+        ("gpucb(noise=0.1)", bl.games.GaussianProcess([[2.0]], 0.1), bl.GPUCB([[2.0]], 0.1)),
+        ("gpucb(matern([0, 1]), 0.1)", None, bl.GPUCB(bl.kernels.matern([0, 1]), 0.1)),
+    ],
+)
+def test_a_learner_takes_what_the_game_decides_and_nothing_else(text, game, made):
+    given = {} if game is None else {"actions": game.actions, "game": game}
+    f = notation.forecaster(f"direct({text})", **given)
+    assert f.learner == made
+    if game is not None:
+        assert notation.text("forecaster", f, game) == f"direct({text})"
+
+
+def test_a_stated_loss_is_no_matrix_of_a_game():
+    f = bl.Direct(bl.LinearDescent(2, loss="absolute"))
+    assert notation.text("forecaster", f) == "direct(lineardescent(loss='absolute'))"
+    assert notation.forecaster(notation.text("forecaster", f)).learner == f.learner
+
+
+def test_policies_that_nobody_gave_are_missing():
+    game = bl.games.Grouped([bl.games.Bernoulli([0.2, 0.8])] * 2)
+    with pytest.raises(InvalidArgument, match="policyelimination needs policies"):
+        notation.forecaster("direct(policyelimination)", 2, game)
+    f = notation.forecaster("direct(policyelimination([[0, 1]]))", 2, game)
+    assert notation.text("forecaster", f, game) == "direct(policyelimination([[0, 1]]))"
+
+
+def test_a_belief_that_is_not_the_games_is_said_and_long_ones_in_short():
+    points = [0.0, 0.3, 0.6, 0.9]
+    game = bl.games.GaussianProcess(bl.kernels.matern(points), 0.1)
+    other = bl.Direct(bl.GPUCB(bl.kernels.matern(points, scale=2.0), 0.1))
+    assert notation.brief("forecaster", other, game) == "direct(gpucb(<4 x 4>, 0.1))"
+    assert notation.brief("game", game) == "gaussianprocess(<4 x 4>, 0.1)"
+    assert notation.game(notation.text("game", game)) == game
+    table = {"name": "gaussianprocess", "covariance": bl.kernels.matern(points), "noise": 0.1}
+    assert notation.game(table) == game == notation.game(table | {"covariance": f"matern({points})"})
+
+
+def test_labels_of_a_study_tell_rules_apart():
+    from belated.studies.results import labels
+
+    study = bl.studies.Study.make(
+        forecasters=["direct(gpucb(noise=0.1))", "direct(gpucb(noise=0.1, rule=plain))"],
+        games=[bl.games.GaussianProcess(bl.kernels.matern(range(9)), 0.1)],
+        delays="constant(1)",
+        rounds=10,
+    )
+    said = [labels(cell) for cell in study.cells]
+    assert [each["forecaster"] for each in said] == [
+        "direct(gpucb(noise=0.1))",
+        "direct(gpucb(noise=0.1, rule='plain'))",
+    ]
+    assert said[0]["game"].startswith("gaussianprocess(<9 x 9>, 0.1) #")

@@ -313,10 +313,23 @@ def test_policies_by_segment_and_labels_that_are_labels(server):
 
     server.create("labels", forecaster="direct(halving(2, labels=3))")
     ticket = server.decide("labels", {"context": [0, 2]})["ticket"]
-    for value in ([0.3, 0.9, 0.0], [1, 1, 0], [0, 0, 0]):
+    for value in ([0.3, 0.9, 0.0], [1, 1, 0], [0, 0, 0], [0, 1], 2):
         refused = server.feed("labels", ticket, value)
         assert refused.status_code == 422 and "1 for the one right action and 0 for all others" in refused.text
     assert server.feed("labels", ticket, [0, 0, 1]).json()["status"] == "applied"
+
+
+def test_a_covariance_by_name_and_points_that_are_no_actions(server):
+    oven = "direct(gpucb(squared_exponential([180, 200, 220], scale=30), noise=0.04))"
+    made = server.create("oven", forecaster=oven, reward_range=[-5, 5])
+    assert made["forecaster"]["learner"]["covariance"][0][0] == 1.0
+    ticket = server.decide("oven")["ticket"]
+    refused = server.feed("oven", ticket, 7.0)
+    assert refused.status_code == 422 and "[-5, 5], the reward_range of oven, got 7" in refused.text
+    assert server.feed("oven", ticket, -3.5).json()["status"] == "applied"
+    body = {"name": "points", "actions": ["a", "b", "c"], "forecaster": "direct(gradientdescent(2))"}
+    refused = server.http.post("/v1/experiments", json=body)
+    assert refused.status_code == 422 and "plays points, which the service does not keep" in refused.text
 
 
 def test_contexts_and_allowed(server):

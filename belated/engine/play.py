@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -202,10 +203,10 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
             raise InvalidArgument(f"{forecaster!r} takes rewards, {game!r} gives symbols")
         ignores = learner.feedback == "any" and forecaster.reward_range is None
         if not (ignores or learner.feedback == "symbol") and not (low <= game.smallest and game.largest <= high):
+            mapped = forecaster.reward_range is None and not learner.point_size and _bounded(game)
             raise InvalidArgument(
                 f"{forecaster!r} takes feedback in [{low:g}, {high:g}], {game!r} gives "
-                f"[{game.smallest:g}, {game.largest:g}]"
-                + ("" if forecaster.reward_range or learner.point_size else "; reward_range=(...) maps them")
+                f"[{game.smallest:g}, {game.largest:g}]{'; reward_range=(...) maps them' if mapped else ''}"
             )
         if learner.feedback not in (game.feedback, "any"):
             raise InvalidArgument(
@@ -266,10 +267,18 @@ def _check_reach(learner: Learner, game: Game) -> None:
         )
 
 
+def _bounded(game: Game) -> bool:
+    """Whether a range can be stated for what the game gives."""
+    return math.isfinite(game.smallest) and math.isfinite(game.largest)
+
+
 def _points(forecaster: Forecaster, game: Game) -> str:
     """What is wrong where actions are points on one side only, or of another size."""
     mine = getattr(forecaster.learner, "point_size", 0)
-    said = [f"points of {size} numbers" if size else "one of its actions" for size in (mine, game.point_size)]
+    said = [
+        f"points of {size} number{'s' if size > 1 else ''}" if size else "one of its actions"
+        for size in (mine, game.point_size)
+    ]
     return f"{forecaster!r} plays {said[0]}, {game!r} takes {said[1]}"
 
 

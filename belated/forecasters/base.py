@@ -435,13 +435,15 @@ class Forecaster(Spelled, ABC):
                 raise TypeError
             vector = np.array(given, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidFeedback(f"feedback must be {_wanted(spec)}, got {shown(feedback)}") from None
+            raise InvalidFeedback(
+                f"feedback must be {_wanted(spec, self.reward_range)}, got {shown(feedback)}"
+            ) from None
         if vector.shape == () and size == 1:
             vector = vector.reshape(1)
         if spec.feedback == "any" and vector.shape == (spec.actions,):
             vector = vector[action : action + 1]
         if vector.shape != (size,):
-            raise InvalidFeedback(f"feedback must be {_wanted(spec)}, got {shown(feedback)}")
+            raise InvalidFeedback(f"feedback must be {_wanted(spec, self.reward_range)}, got {shown(feedback)}")
         if self.reward_range is not None:
             low, high = self.reward_range
             if not ((vector >= low) & (vector <= high)).all():
@@ -482,8 +484,13 @@ def check_one_hot(name: str, rewards: Floats, learner: Any, reward_range: tuple[
         return
     low, high = reward_range or (learner.smallest, learner.largest)
     if (rewards == high).sum() != 1 or (rewards == low).sum() != len(rewards) - 1:
-        wanted = f"{high:g} for the one right action and {low:g} for all others"
-        raise InvalidFeedback(f"{name} must be {wanted}, got {rewards.tolist()}")
+        raise InvalidFeedback(f"{name} must be {one_hot_words(learner, reward_range)}, got {rewards.tolist()}")
+
+
+def one_hot_words(learner: Any, reward_range: tuple[float, float] | None = None) -> str:
+    """What feedback is that names one right action; nothing of other learners."""
+    low, high = reward_range or (learner.smallest, learner.largest)
+    return f"{high:g} for the one right action and {low:g} for all others" if learner.one_hot else ""
 
 
 def _encoded(learner: Learner, action: int, symbol: Any) -> Any:
@@ -495,11 +502,13 @@ def _encoded(learner: Learner, action: int, symbol: Any) -> Any:
         raise InvalidFeedback(f"action {action} has no symbol {shown(symbol)}; it has {known}") from None
 
 
-def _wanted(learner: Learner) -> str:
+def _wanted(learner: Learner, reward_range: tuple[float, float] | None) -> str:
     size = learner.feedback_size
     if size == 1:
         return "one number"
-    return f"{size} numbers, one an action" if learner.feedback == "full" else f"{size} numbers"
+    named = one_hot_words(learner, reward_range)
+    each = ", one an action" if learner.feedback == "full" else ""
+    return f"{size} numbers{each}{': ' if named else ''}{named}"
 
 
 def _limits(learner: Learner) -> str:

@@ -35,7 +35,10 @@ class Direct(Forecaster):
     (0, 2, 1)
     """
 
-    guarantee = "with ucb1: sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i; with klucb explicit; i.i.d. rewards"
+    guarantee = (
+        "with ucb1: sum_i 8 ln n / gap_i + 3.5 gap_i + gap_i E G*_i, i.i.d. rewards; with klucb explicit; that of a "
+        "learner that says 'told directly'"
+    )
     propensity = True
     chooses_among = True
     plays_reactive = True

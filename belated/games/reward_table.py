@@ -123,7 +123,8 @@ def checked_contexts(contexts: ArrayLike, rounds: int, name: str = "contexts") -
     if rows.ndim != 2 or len(rows) != rounds or rows.shape[1] < 1:
         raise InvalidArgument(f"{name} must have one row for each of the {rounds} rounds, got shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise InvalidArgument(f"{name} must be finite numbers")
+        t, i = np.argwhere(~np.isfinite(rows))[0]
+        raise InvalidArgument(f"{name} must be finite numbers, got {float(rows[t, i])!r} at [{t}, {i}]")
     rows += 0.0
     rows.flags.writeable = False
     return rows

@@ -17,7 +17,7 @@ from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
 from belated.forecasters import Forecaster
-from belated.forecasters.base import check_one_hot
+from belated.forecasters.base import check_one_hot, one_hot_words
 from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import state_dtype
 from belated.ledger.errors import Refused
@@ -144,7 +144,9 @@ class Experiment:
         if self.takes_numbers:
             return np.array([self._scaled(value)])
         if not isinstance(value, list) or len(value) != len(self.actions):
-            raise InvalidFeedback(f"value must be a list of {len(self.actions)} rewards, one an action, got {value!r}")
+            named = one_hot_words(self.learner, (self.low, self.high))
+            wanted = f"a list of {len(self.actions)} rewards, one an action{': ' if named else ''}{named}"
+            raise InvalidFeedback(f"value must be {wanted}, got {value!r}")
         vector = np.array([self._scaled(each) for each in value])
         check_one_hot("value", np.array(value, float), self.learner, (self.low, self.high))
         return vector
@@ -162,7 +164,9 @@ class Experiment:
         if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
             raise InvalidFeedback(f"value must be a finite number, got {value!r}")
         if not self.low <= value <= self.high:
-            raise InvalidFeedback(f"value must lie in [{self.low:g}, {self.high:g}], got {value!r}")
+            raise InvalidFeedback(
+                f"value must lie in [{self.low:g}, {self.high:g}], the reward_range of {self.name}, got {value!r}"
+            )
         if not self.scales:
             return float(value)
         learner = self.learner
@@ -372,12 +376,12 @@ def _forecaster(given: Any, actions: int) -> Forecaster:
         raise type(error)(f"{str(error)[:MESSAGE]}...") from None
     except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, AttributeError) as error:
         raise InvalidArgument(f"the forecaster cannot be made: {error}") from None
+    if isinstance(made.learner, Learner) and made.learner.point_size:
+        raise Unsupported(f"{quoted(made)} plays points, which the service does not keep yet")
     if made.actions != actions:
         raise InvalidArgument(f"{quoted(made)} has {made.actions} actions, but {actions} are named")
     if made.reward_range is not None:
         raise InvalidArgument(f"reward_range is the experiment's own, not of its forecaster {quoted(made)}")
-    if isinstance(made.learner, Learner) and made.learner.point_size:
-        raise Unsupported(f"{quoted(made)} plays points, which the service does not keep yet")
     return made
 
 

@@ -68,6 +68,10 @@ MEANING = (
 )
 
 
+#: Letters of an entry of a table from which on it may be broken into lines.
+LONG = 30
+
+
 @dataclass(frozen=True)
 class Text:
     """Paragraphs of HTML."""
@@ -311,8 +315,8 @@ def _entry(value: Any, words: bool) -> str:
         shown = f"{value:,}"
     else:
         shown = number(value)
-    return f"<td{_class(words)}>{shown}</td>"
+    return f"<td{_class(words, len(shown) > LONG and not shown.startswith('<'))}>{shown}</td>"
 
 
-def _class(words: bool) -> str:
-    return ' class="words"' if words else ""
+def _class(words: bool, long: bool = False) -> str:
+    return f' class="words{" long" if long else ""}"' if words else ""

@@ -15,7 +15,7 @@ import numpy as np
 from belated import catalog, notation
 from belated.engine.result import Result
 from belated.errors import InvalidArgument
-from belated.protocols import Learner
+from belated.protocols import Game, Learner
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
 from belated.studies.store import Store
@@ -127,7 +127,7 @@ class Results:
 def labels(cell: Play) -> dict[str, Any]:
     """What a cell is called in frames and figures. The feedback of a game goes without saying: its learner needs it."""
     return {
-        "forecaster": _short("forecaster", cell.forecaster),
+        "forecaster": _short("forecaster", cell.forecaster, cell.game),
         "game": _short("game", _game_data(cell)),
         "delays": _short("delays", cell.delays),
         "rounds": cell.rounds,
@@ -139,15 +139,16 @@ def labels(cell: Play) -> dict[str, Any]:
 LONGEST = 80
 
 
-def _short(kind: str, spec: Any) -> str:
+def _short(kind: str, spec: Any, game: Game | None = None) -> str:
     """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
     try:
-        text = notation.text(kind, spec)
+        text, shown = notation.text(kind, spec, game), notation.brief(kind, spec, game)
     except InvalidArgument:
-        text = repr(spec).lower()
+        text = shown = repr(spec).lower()
     if len(text) <= LONGEST:
         return text
-    return f"{text[: LONGEST - 20]}... #{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    cut = shown if len(shown) <= LONGEST - 10 else f"{shown[: LONGEST - 20]}..."
+    return f"{cut} #{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _game_data(cell: Play) -> dict[str, Any]:

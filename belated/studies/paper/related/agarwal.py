@@ -155,7 +155,7 @@ def forgotten(noisy: dict[tuple[int, int], Result], size: Size) -> Finding:
     word = "likely holds" if apart else "unclear" if means == sorted(means, reverse=True) else "likely fails"
     listed = "; ".join(f"n = {n:,}: {each}" for n, each in times.items())
     return Finding(
-        f"With noise, regret at τ = {tau} is the fewer times that without delay the longer the run is.",
+        f"With noise, the longer the run, the smaller regret at τ = {tau} is as a multiple of that without delay.",
         word,
         f"{listed}; Fieller's intervals, 99% for all together, an approximation; the word rests on whether they lie "
         "apart",

@@ -148,7 +148,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
             f"delays {', '.join(map(str, size.delays))}",
         ),
         finding(
-            "By chance, Paced errs at most G* times more than without delay.",
+            "By chance, Paced makes at most G* mistakes more than without delay.",
             [added(chance["Paced", d].regret, chance["Paced", 0].regret, d, size) for d in _late(size)],
         ),
         shifted(chance, size),
