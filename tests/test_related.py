@@ -12,8 +12,8 @@ import pytest
 import belated as bl
 from belated import bounds, delays, games
 from belated.errors import InvalidArgument, InvalidFeedback
-from belated.kernels.sets import into_simplex, width
 from belated.kernels import states
+from belated.kernels.sets import into_simplex, width
 from belated.learners.cover import above_zero, middle
 from belated.theory import margins
 from belated.theory.losses import LOSSES

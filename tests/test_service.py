@@ -257,7 +257,10 @@ def test_an_experiment_that_makes_no_sense_is_refused(server, wrong):
 
 
 POLICIES = [[0] * 500] * 400
-MANY_POLICIES = {"name": "direct", "learner": {"name": "randomizeducb", "policies": POLICIES, "shares": None, "actions": 2}}
+MANY_POLICIES = {
+    "name": "direct",
+    "learner": {"name": "randomizeducb", "policies": POLICIES, "shares": None, "actions": 2},
+}
 
 
 @pytest.mark.parametrize(
