@@ -12,8 +12,9 @@ import pytest
 import belated as bl
 from belated import bounds, delays, games
 from belated.errors import InvalidArgument, InvalidFeedback
+from belated.kernels import states
 from belated.kernels.sets import into_simplex, width
-from belated.learners.cover import above_zero, centres
+from belated.learners.cover import above_zero, middle
 from belated.theory import margins
 from belated.theory.losses import LOSSES
 
@@ -38,22 +39,37 @@ def test_the_value_of_the_game_of_bits():
 
 @pytest.mark.parametrize("left", [0, 1, 2, 7, 40, 333])
 def test_the_chance_that_the_signs_to_come_turn_the_balance(left):
-    centre = centres(400)
     for ahead in range(-left - 2, left + 3):
         ways = [
             math.comb(left, ones) * (2 * (ahead + 2 * ones - left > 0) + (ahead + 2 * ones == left))
             for ones in range(left + 1)
         ]
-        assert above_zero(float(ahead), left, centre[left]) == pytest.approx(sum(ways) / 2 ** (left + 1), abs=1e-14)
+        assert above_zero(float(ahead), left) == pytest.approx(sum(ways) / 2 ** (left + 1), abs=1e-14)
+
+
+@pytest.mark.parametrize("half", [1, 31, 32, 33, 500])
+def test_the_chance_of_the_middle(half):
+    exact = math.comb(2 * half, half) / 4**half
+    for left in (2 * half - 1, 2 * half):
+        assert middle(left) == pytest.approx(exact, rel=1e-15)
+    assert states.params(bl.Cover(10_000_000)).nbytes == 8  # however many rounds there will be
+
+
+@pytest.mark.parametrize("theta", [10.0, 1000.0])
+def test_a_number_of_mistakes_that_is_whole_is_not_rounded_down(theta):
+    """Winnow's 10 (log theta + 1) + N / theta, in numbers 40.99999999999999 for theta = N = 1000."""
+    winnow = bl.Winnow(features=1000, factor=10.0, threshold=theta)
+    faced = winnow.facing(games.Labels(np.ones((1, 1000)), [1]))
+    assert faced.bound(10**6) == 10 * (round(math.log10(theta)) + 1) + 1000 / theta
 
 
 def loss_of(bits, horizon, delay):
     """The expected loss of BOLD(Cover): each instance's chances follow from its own bits alone."""
-    lost, centre = 0.0, centres(horizon)
+    lost = 0.0
     for start in range(delay + 1):
         ahead = 0
         for used, bit in enumerate(bits[start :: delay + 1], 1):
-            one = above_zero(float(ahead), max(0, horizon - used), centre[max(0, horizon - used)])
+            one = above_zero(float(ahead), max(0, horizon - used))
             lost += 1.0 - one if bit else one
             ahead += 1 if bit else -1
     return lost

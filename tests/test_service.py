@@ -256,6 +256,13 @@ def test_an_experiment_that_makes_no_sense_is_refused(server, wrong):
     assert answer.status_code == 422 and answer.json()["error"]["kind"] in ("invalid", "unsupported"), answer.text
 
 
+POLICIES = [[0] * 500] * 400
+MANY_POLICIES = {
+    "name": "direct",
+    "learner": {"name": "randomizeducb", "policies": POLICIES, "shares": None, "actions": 2},
+}
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -264,6 +271,7 @@ def test_an_experiment_that_makes_no_sense_is_refused(server, wrong):
         ({"forecaster": "direct(linucb)"}, "linucb needs features"),
         ({"forecaster": "direct(linucb(features=1000000))"}, "would have a state that"),
         ({"forecaster": "direct(exp4(experts=1000000000000000000000))"}, "would have a state that"),
+        ({"forecaster": MANY_POLICIES}, "would have parameters of"),
         ({"forecaster": "x" * 300_000}, "no forecaster is called 'xxx"),
         ({"forecaster": f"bold(klucb(c='{'x' * 300_000}'))"}, "c must be a number, got 'xxx"),
     ],

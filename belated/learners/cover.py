@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.random import uniform
-from belated.protocols import Floats, Game, Learner
+from belated.protocols import Game, Learner
 from belated.theory import related
 
 #: What is left of a tail below this does not change a probability.
 NOTHING = 1e-17
+#: Products of so many fractions are multiplied out.
+SHORT = 32
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,12 @@ class Cover(Learner):
         return np.dtype([("ahead", "f8")])
 
     def params(self) -> dict[str, Any]:
-        return {"horizon": self.horizon, "centre": centres(self.horizon)}
+        return {"horizon": self.horizon}
 
     @staticmethod
     def predict(params, state, context, draw):
         left = max(0, params.horizon - state.predictions)
-        chance = above_zero(state.ahead, left, params.centre[left])
+        chance = above_zero(state.ahead, left)
         if uniform(draw, 0) < 1.0 - chance:
             return 0, 1.0 - chance
         return 1, chance
@@ -91,22 +94,30 @@ class Cover(Learner):
             state.ahead += 1.0 if feedback[1] > feedback[0] else -1.0
 
 
-def centres(most: int) -> Floats:
-    """C(l, floor(l / 2)) / 2^l for l = 0..most - 1, each from the one before.
+@kernel
+def middle(left):
+    """C(l, floor(l / 2)) / 2^l: the product of (2i - 1) / (2i) for i = 1..h, h = ceil(l / 2).
 
-    >>> centres(5).tolist()
-    [1.0, 0.5, 0.5, 0.375, 0.375]
+    For a large h it is that series of n = h + 1/4 over sqrt(pi n); what is left out of it is below 1e-17.
+
+    >>> [middle(left) for left in range(5)], round(middle(10_000_000) * (math.pi * 5_000_000) ** 0.5, 9)
+    ([1.0, 0.5, 0.5, 0.375, 0.375], 0.999999975)
     """
-    steps = np.ones(max(most, 1))
-    odd = np.arange(1, most)
-    steps[1:] = np.where(odd % 2 == 1, odd / (odd + 1.0), 1.0)
-    found: Floats = np.cumprod(steps, dtype=np.float64)
-    return found
+    half = (left + 1) // 2
+    if half < SHORT:
+        found = 1.0
+        for i in range(1, half + 1):
+            found *= (2.0 * i - 1.0) / (2.0 * i)
+        return found
+    n = half + 0.25
+    x = 1.0 / (n * n)
+    series = 1.0 - x * (1.0 / 64.0 - x * (21.0 / 8192.0 - x * (671.0 / 524288.0 - x * 180323.0 / 134217728.0)))
+    return series / math.sqrt(math.pi * n)
 
 
 @kernel
-def above_zero(ahead, left, centre):
-    """P(s + S > 0) + P(s + S = 0) / 2, S a sum of `left` fair signs; `centre` is the chance of its middle.
+def above_zero(ahead, left):
+    """P(s + S > 0) + P(s + S = 0) / 2, S a sum of `left` fair signs.
 
     From the middle outwards, with the chances of whole numbers of ones each from the one before.
     """
@@ -116,7 +127,7 @@ def above_zero(ahead, left, centre):
     # ones among `left`: those above `line` make the sum point the other way than `ahead`
     line = (left + far) / 2.0
     j = left - left // 2
-    chance = centre
+    chance = middle(left)
     tail = 0.0
     while j <= left and chance > NOTHING:
         if j > line:

@@ -10,6 +10,9 @@ import numpy as np
 
 from belated.protocols import Floats, Game, Learner
 
+#: How much too small M may be by rounding, as a share: one that is whole is not cut to the whole number below.
+ROUNDING = 1e-9
+
 
 class MistakeDriven(Learner):
     """Predicts labels, and learns from a label just where it would err on that row **now**.
@@ -41,7 +44,7 @@ class MistakeDriven(Learner):
         if isinstance(known, str):
             return known
         learner = copy.copy(self)
-        object.__setattr__(learner, "mistakes", float(np.floor(known)))
+        object.__setattr__(learner, "mistakes", float(np.floor(known * (1.0 + ROUNDING))))
         return learner
 
     def bound(self, n: float) -> float | None:

@@ -19,7 +19,7 @@ from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, Inval
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot, one_hot_words
 from belated.forecasters.saving import forecaster_data, layout_text
-from belated.kernels.states import state_dtype
+from belated.kernels.states import params, state_dtype
 from belated.ledger.errors import Refused
 from belated.ledger.store import ExperimentRow
 from belated.protocols import Floats, Learner
@@ -388,12 +388,14 @@ def _forecaster(given: Any, actions: int) -> Forecaster:
 def _check_size(learner: Learner) -> None:
     name = quoted(learner)
     try:
-        size = state_dtype(learner).itemsize
+        size, what = state_dtype(learner).itemsize, "a state"
+        if size <= STATE_BYTES:
+            size, what = params(learner).nbytes, "parameters"
     except (ValueError, OverflowError, MemoryError) as error:
         if isinstance(error, BelatedError):
             raise
         raise InvalidArgument(f"{name} would have a state that is too large: {STATE_BYTES} bytes at most") from None
     if size > STATE_BYTES:
-        raise InvalidArgument(f"{name} would have a state of {size} bytes, which is too large: {STATE_BYTES} at most")
+        raise InvalidArgument(f"{name} would have {what} of {size} bytes, which is too large: {STATE_BYTES} at most")
     if learner.context_size > CONTEXT:
         raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")

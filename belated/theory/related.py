@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from belated import require
 from belated.theory.gaussian import gp_information as gp_information
@@ -10,6 +11,7 @@ from belated.theory.gaussian import gp_ucb as gp_ucb
 from belated.theory.gaussian import gp_ucb_mean as gp_ucb_mean
 
 
+@lru_cache(maxsize=256)
 def coin(m: int) -> float:
     """V(m) = E|S_m| / 2, S_m a sum of m fair signs: what m rounds of guessing bits cost at least, and `Cover` at most.
 
