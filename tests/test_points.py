@@ -14,6 +14,7 @@ from belated import bounds, checks, delays, games
 from belated.checks.learner import compiled_is_python
 from belated.errors import InvalidArgument, InvalidFeedback
 from belated.kernels.sets import SETS, within
+from belated.learners.cover import above_zero
 
 LATE = [delays.Constant(0), delays.Constant(9), delays.Geometric(mean=6), delays.Lossy(delays.Poisson(mean=5), 0.3)]
 
@@ -83,15 +84,12 @@ def test_a_pool_of_covers_keeps_its_bound():
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 8])
 def test_what_the_first_rounds_of_cover_cost(horizon):
-    from belated.learners.cover import above_zero, centres
-
-    centre = centres(horizon)
     for k in range(horizon + 1):
         worst = 0.0
         for bits in itertools.product((0, 1), repeat=k):
             ahead, lost = 0, 0.0
             for used, bit in enumerate(bits, 1):
-                one = above_zero(float(ahead), horizon - used, centre[horizon - used])
+                one = above_zero(float(ahead), horizon - used)
                 lost += 1.0 - one if bit else one
                 ahead += 1 if bit else -1
             worst = max(worst, lost - min(sum(bits), k - sum(bits)))
