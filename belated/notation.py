@@ -184,8 +184,9 @@ def text(kind: str, spec: Any, game: Game | None = None) -> str:
 def brief(kind: str, spec: Any, game: Game | None = None) -> str:
     """`text` for eyes alone: of a long list it says how long it is.
 
-    >>> brief("delays", "trace([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15])")
-    'trace(<15>)'
+    >>> import belated as bl
+    >>> brief("delays", bl.delays.Trace(list(range(100))))
+    'trace(<100>)'
     """
     return _text(kind, read(kind, spec), {} if game is None else _taken(game), SHOWN)
 

@@ -252,7 +252,7 @@ def test_the_service_maps_rewards_to_the_range_of_the_learner(ranged):
     spec = {"name": "direct", "learner": {"name": "wide"}}
     made = make("one", names, spec, (100.0, 200.0))
     assert made.feedback(150.0, 0).tolist() == [5.0] and made.feedback(200.0, 0).tolist() == [10.0]
-    with pytest.raises(InvalidFeedback, match=r"must lie in \[100, 200\], got 201"):
+    with pytest.raises(InvalidFeedback, match=r"must lie in \[100, 200\], the reward_range of one, got 201"):
         made.feedback(201.0, 0)
     endless = make("two", names, {"name": "direct", "learner": {"name": "endless"}}, (-50.0, 50.0))
     assert endless.feedback(-7.5, 0).tolist() == [-7.5]

@@ -18,6 +18,7 @@ from belated.theory import related
 NOTHING = 1e-17
 #: Products of so many fractions are multiplied out.
 SHORT = 32
+PI = 3.141592653589793
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def middle(left):
     n = half + 0.25
     x = 1.0 / (n * n)
     series = 1.0 - x * (1.0 / 64.0 - x * (21.0 / 8192.0 - x * (671.0 / 524288.0 - x * 180323.0 / 134217728.0)))
-    return series / math.sqrt(math.pi * n)
+    return series / math.sqrt(PI * n)
 
 
 @kernel
