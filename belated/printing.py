@@ -17,9 +17,9 @@ from belated import notation
 from belated.engine.result import Result
 from belated.games.description import Description
 from belated.protocols import NEVER
-from belated.studies.page import Section
+from belated.report.page import Section
+from belated.report.stats import number
 from belated.studies.run import State
-from belated.studies.stats import number
 
 STYLES = {
     "holds": "green",

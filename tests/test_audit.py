@@ -19,7 +19,7 @@ from belated.audit.page import _outstanding, page
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
-from belated.studies.page import Drawing, Text
+from belated.report.page import Drawing, Text
 
 RUNNER = CliRunner()
 

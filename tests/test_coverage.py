@@ -16,9 +16,9 @@ import pytest
 import belated as bl
 from belated.games import label_efficient
 from belated.learners import EpsilonGreedy, RandCBP
-from belated.studies import stats
+from belated.report import stats
+from belated.report.stats import line_fit, mean_interval, power_fit
 from belated.studies.paper.beyond.shared import ratio_interval
-from belated.studies.stats import line_fit, mean_interval, power_fit
 from belated.theory.intervals import enough, from_sums, sure
 from belated.theory.verdicts import judge, judge_paired
 

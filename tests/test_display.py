@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from belated import printing
+from belated.report.page import Finding, Section
 from belated.studies import display
-from belated.studies.page import Finding, Section
 from belated.studies.run import State
 
 

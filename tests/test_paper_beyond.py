@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import belated as bl
+from belated.report.page import ORDER, Page
+from belated.report.stats import mean_interval
 from belated.studies.cells import Play
-from belated.studies.page import ORDER, Page
 from belated.studies.paper import beyond, cost
 from belated.studies.paper.beyond import lossy, shared
 from belated.studies.paper.beyond.instance import instance_plays
 from belated.studies.paper.beyond.probability import probability_plays
 from belated.studies.run import run_cells
-from belated.studies.stats import mean_interval
 from belated.studies.store import Store
 
 pytestmark = pytest.mark.minutes  # its variants are long to compile; tests/test_variants.py plays them each time

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from belated.learners import Hedge
-from belated.studies.page import Page
+from belated.report.page import Page
+from belated.report.stats import Fit
 from belated.studies.paper import bold, contrast
 from belated.studies.run import run_cells
-from belated.studies.stats import Fit
 from belated.studies.store import Store
 from belated.theory import bounds
 from belated.theory.verdicts import judge_paired

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from belated.studies.page import ORDER, Page
+from belated.report.page import ORDER, Page
 from belated.studies.paper import related, table
 from belated.studies.paper.related import agarwal, desautels, dudik, langford, mesterharm, neu, outage, weinberger
 from belated.studies.paper.related.shared import Found, Series

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from belated.studies import stats
-from belated.studies.page import finding
+from belated.report import stats
+from belated.report.page import finding
 from belated.theory.verdicts import Verdict, certain, judge, judge_paired, side
 
 

@@ -10,7 +10,7 @@ from belated.audit.cost import Case, Cost
 from belated.audit.dependence import SMALL, Dependence
 from belated.audit.expiry import Expiry
 from belated.audit.survival import Curve
-from belated.studies.stats import number
+from belated.report.stats import number
 
 #: A share of feedback that never comes which is worth an expiry.
 NEVER = 0.01

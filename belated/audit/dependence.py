@@ -16,7 +16,7 @@ from typing import Literal
 from belated.audit.compare import Comparison, Counts, compare
 from belated.audit.delays import Delays
 from belated.audit.log import Log, show_moment
-from belated.studies.stats import corrected
+from belated.report.stats import corrected
 
 #: A dependence is small where the share of feedback that has come by any delay surely differs by less between groups.
 SMALL = 0.05

@@ -10,7 +10,7 @@ import numpy as np
 from belated.audit.expiry import Expiry
 from belated.audit.report import SPANS, Audit, thinned
 from belated.audit.survival import Curve
-from belated.studies import figures
+from belated.report import figures
 
 #: Actions that are drawn: the ones with the most decisions.
 DRAWN = 6

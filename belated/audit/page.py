@@ -12,9 +12,9 @@ from belated.audit.dependence import SMALL, Dependence
 from belated.audit.log import many
 from belated.audit.report import QUANTILES, Audit, said, share
 from belated.errors import InvalidArgument
-from belated.studies.page import Block, Drawing, Finding, Page, Rows, Section, Text
-from belated.studies.stats import number
-from belated.studies.store import write_whole
+from belated.report.files import write_whole
+from belated.report.page import Block, Drawing, Finding, Page, Rows, Section, Text
+from belated.report.stats import number
 
 #: Long names of actions break anywhere.
 BREAKS = "overflow-wrap: anywhere"

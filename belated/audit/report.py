@@ -16,7 +16,7 @@ from belated.audit import advice, cost, delays, dependence, expiry, outstanding
 from belated.audit import log as logs
 from belated.audit.dependence import Dependence
 from belated.audit.survival import Curve
-from belated.studies.stats import number
+from belated.report.stats import number
 
 if TYPE_CHECKING:
     import polars

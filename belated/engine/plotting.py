@@ -6,11 +6,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from belated.errors import InvalidArgument
-from belated.protocols import Floats
-from belated.theory.intervals import reach
+from belated.report.figures import reaches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +22,6 @@ def check_picture(path: str | Path) -> None:
     kinds = FigureCanvasBase.get_supported_filetypes()
     if Path(path).suffix[1:].lower() not in kinds:
         raise InvalidArgument(f"{str(path)!r} must end in one of {', '.join(sorted(kinds))}")
-
-
-def reaches(samples: Floats) -> Floats:
-    """How far the 95% band of the mean of the rows reaches, approximately; NaN, so that none is drawn, if not known."""
-    widths = np.array([reach(column, 0.95) for column in samples.T])
-    return np.where(np.isfinite(widths), widths, np.nan)
 
 
 def regret_figure(results: Sequence[Result]) -> Any:

@@ -12,7 +12,7 @@ from belated import catalog
 from belated.errors import InvalidArgument
 from belated.replay.columns import Whole
 from belated.replay.log import Log
-from belated.studies.stats import Interval
+from belated.report.stats import Interval
 
 #: Below so many effective rounds in all, or accepted rounds in one life, data are thin,
 FEW = 100

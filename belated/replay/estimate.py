@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from belated.protocols import Floats
 from belated.replay.columns import Whole
-from belated.studies.stats import Interval
+from belated.report.stats import Interval
 
 ESTIMATORS = ("dr", "ips", "snips", "replay")
 #: No bet risks more than this part of what it has.

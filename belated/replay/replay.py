@@ -23,7 +23,7 @@ from belated.replay.log import Log
 from belated.replay.model import Forward
 from belated.replay.policy import Policy, read_policies
 from belated.replay.read import read_log
-from belated.studies.stats import Interval, number
+from belated.report.stats import Interval, number
 
 #: Lives of fewer rounds than this are refused: what a forecaster earns in them says nothing about it.
 LEAST = 20

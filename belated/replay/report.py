@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from belated.replay.answer import RARE
-from belated.studies.figures import COLORS, MARKERS, legend, panel
-from belated.studies.page import Block, Drawing, Page, Rows, Section, Text
-from belated.studies.stats import number
-from belated.studies.store import write_whole
+from belated.report.figures import COLORS, MARKERS, legend, panel
+from belated.report.files import write_whole
+from belated.report.page import Block, Drawing, Page, Rows, Section, Text
+from belated.report.stats import number
 
 if TYPE_CHECKING:
     from belated.replay.answer import Answer, Replay

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from belated.engine.result import Result
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import MEANING, Drawing, Page, Rows, Section, Text, finding
 from belated.studies.cells import Play
-from belated.studies.page import MEANING, Drawing, Page, Rows, Section, Text, finding
 from belated.studies.results import Pairs, Results, cell_frame, curve_frame, labels, replication_frame
 
 Group = list[tuple[Play, Result]]

@@ -74,13 +74,6 @@ class Store:
                     path.unlink()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-
-
 def _alive(process: str) -> bool:
     try:
         os.kill(int(process), 0)

@@ -26,9 +26,10 @@ from belated.engine.play import MOST_ROUNDS, check_fit
 from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
 from belated.protocols import Delays, Game, Learner
+from belated.report.files import write_whole
 from belated.studies.cells import Play, from_description
 from belated.studies.run import Engine, Watch, run_cells
-from belated.studies.store import Store, write_whole
+from belated.studies.store import Store
 
 if TYPE_CHECKING:
     from belated.studies.results import Results

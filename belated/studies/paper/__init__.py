@@ -11,8 +11,8 @@ from pathlib import Path
 
 from belated import catalog
 from belated.errors import InvalidArgument
+from belated.report.page import MEANING, Page, Section
 from belated.studies.cells import Cell
-from belated.studies.page import MEANING, Page, Section
 from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, related, stochastic, table
 from belated.studies.paper.part import Part
 from belated.studies.run import Engine, State, Watch, run_cells

@@ -18,13 +18,13 @@ from belated.forecasters import BOLD
 from belated.games import Block, RandomWalk, Switching
 from belated.learners import Exp3, Hedge, TsallisINF
 from belated.protocols import Delays, Feedback, Game, Learner
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.stats import Fit, Interval, matching, mean_interval, number, power_fit
 from belated.studies.cells import Cell, Play
-from belated.studies.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, finding
 from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, curve_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Fit, Interval, matching, mean_interval, number, power_fit
 from belated.theory import bounds
 from belated.theory.verdicts import LEVEL, Verdict, judge
 

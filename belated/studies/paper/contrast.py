@@ -19,13 +19,13 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Learner
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, counted, finding
+from belated.report.stats import Fit, Interval, line_fit, matching, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, counted, finding
 from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, undecided
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Fit, Interval, line_fit, matching, number
 from belated.theory.intervals import Ends, reach
 from belated.theory.verdicts import LEVEL, Verdict, side
 

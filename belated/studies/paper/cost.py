@@ -18,12 +18,12 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.kernels.states import state_dtype
 from belated.learners import UCB1
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Rows, Section, Text
+from belated.report.stats import number
 from belated.studies.cells import Cell, Table, Tell, code_of
-from belated.studies.page import Block, Drawing, Finding, Rows, Section, Text
 from belated.studies.paper.part import Part
 from belated.studies.run import Done
-from belated.studies.stats import number
 
 if TYPE_CHECKING:
     import polars

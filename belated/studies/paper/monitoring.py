@@ -10,13 +10,13 @@ from belated.engine.result import Result
 from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Monitoring, apple_tasting, bartok, label_efficient
 from belated.learners import CBP, GlobalExp3
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Formula, Rows, Section, Text, finding
+from belated.report.stats import power_fit
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Formula, Rows, Section, Text, finding
 from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, undecided
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import power_fit
 from belated.theory.verdicts import Verdict
 
 SEED = 37

@@ -12,8 +12,8 @@ from belated.delays import Constant
 from belated.engine.result import Result
 from belated.forecasters import QPMD
 from belated.protocols import Floats, Game, Learner
+from belated.report.page import Section
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Section
 from belated.studies.run import Done
 from belated.theory.verdicts import Verdict, judge_paired
 

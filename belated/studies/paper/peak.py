@@ -16,13 +16,13 @@ from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import RoundRobin
 from belated.protocols import Delays, Floats
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.stats import Fit, corrected, fits_law, line_fit, matching, number, poisson_binomial
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
 from belated.studies.paper.part import Part
 from belated.studies.results import replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Fit, corrected, fits_law, line_fit, matching, number, poisson_binomial
 from belated.theory import bounds
 from belated.theory.verdicts import LEVEL, Verdict, certain, judge
 

@@ -17,13 +17,13 @@ from belated.engine.result import Result
 from belated.forecasters import Direct
 from belated.learners import ChernoffUCB, ThompsonBernoulli
 from belated.protocols import Learner
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Section, Text
+from belated.report.stats import Interval, mean_interval, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Section, Text
 from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Interval, mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 DELAYS = (1, 3, 10, 32, 100, 316, 1000)

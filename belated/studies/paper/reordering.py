@@ -19,11 +19,11 @@ from belated.kernels.compile import identity, kernel
 from belated.kernels.random import replication_key, seed_words
 from belated.learners import KLUCB, UCB1, RoundRobin
 from belated.protocols import Floats, Game, Learner
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Rows, Text
+from belated.report.stats import corrected, mean_interval, number
 from belated.studies.cells import Cell, Play, Table, Tell
-from belated.studies.page import Block, Drawing, Finding, Rows, Text
 from belated.studies.run import Done
-from belated.studies.stats import corrected, mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)

@@ -15,15 +15,15 @@ from belated.forecasters import QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Learner
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import ORDER, Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.stats import Fit, line_fit, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import ORDER, Block, Drawing, Finding, Formula, Rows, Section, Text, finding
 from belated.studies.paper import reordering
 from belated.studies.paper.part import Part, added, extra, penalty
 from belated.studies.paper.reordering import MEANS
 from belated.studies.results import Pairs, cell_frame, replication_frame
 from belated.studies.run import Done
-from belated.studies.stats import Fit, line_fit, number
 from belated.theory.verdicts import LEVEL, Verdict
 
 SEED = 2013

@@ -14,14 +14,14 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Grouped, apple_tasting
 from belated.learners import UCB1, Exp3, GlobalExp3, Hedge, PerContext
 from belated.protocols import Delays, Feedback, Game, Learner
+from belated.report.page import Block, Finding, Rows, Section, Text
+from belated.report.stats import Interval, matching, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Finding, Rows, Section, Text
 from belated.studies.paper import related
 from belated.studies.paper.part import Part
 from belated.studies.paper.related.shared import Entry, text
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
-from belated.studies.stats import Interval, matching, number
 from belated.theory.intervals import reach
 from belated.theory.theorems import error_of
 from belated.theory.verdicts import LEVEL, Verdict, judge, judge_paired

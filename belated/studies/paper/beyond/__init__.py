@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from belated.report.page import Block, Section, Text
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Section, Text
 from belated.studies.paper.beyond.instance import instance_blocks, instance_plays
 from belated.studies.paper.beyond.late import late_blocks, late_plays
 from belated.studies.paper.beyond.lossy import lossy_blocks, lossy_plays

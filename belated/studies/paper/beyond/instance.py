@@ -7,7 +7,7 @@ from belated.forecasters import BOLD
 from belated.games import Switching
 from belated.learners import UCB1, Exp3
 from belated.protocols import Delays
-from belated.studies.page import Block, Drawing, Text
+from belated.report.page import Block, Drawing, Text
 from belated.studies.paper.beyond.shared import (
     ARMS,
     Grid,

@@ -7,8 +7,9 @@ from typing import Any
 from belated.delays import Constant, PerAction
 from belated.engine.result import Result
 from belated.learners import Exp3
-from belated.studies import figures
-from belated.studies.page import Block, Drawing, Finding, Rows, Text, finding
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Rows, Text, finding
+from belated.report.stats import number
 from belated.studies.paper.beyond.shared import (
     ARMS,
     BOLD_EXP3,
@@ -23,7 +24,6 @@ from belated.studies.paper.beyond.shared import (
     together,
 )
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.theory import bounds
 
 SIDES = {"best": 4, "worst": 0}

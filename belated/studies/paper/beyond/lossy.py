@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from belated.delays import Constant, Lossy
-from belated.studies import figures
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import matching, mean_interval, number
 from belated.studies.paper.beyond.shared import (
     ARMS,
     BOLD_EXP3,
@@ -23,7 +24,6 @@ from belated.studies.paper.beyond.shared import (
     together,
 )
 from belated.studies.run import Done
-from belated.studies.stats import matching, mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 

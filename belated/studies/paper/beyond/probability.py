@@ -6,7 +6,8 @@ from belated.delays import Constant, Geometric
 from belated.forecasters import QPMD
 from belated.learners import Exp3
 from belated.protocols import Delays
-from belated.studies.page import Block, Drawing, Finding, Formula, Text
+from belated.report.page import Block, Drawing, Finding, Formula, Text
+from belated.report.stats import number
 from belated.studies.paper.beyond.shared import (
     ARMS,
     Grid,
@@ -21,7 +22,6 @@ from belated.studies.paper.beyond.shared import (
     together,
 )
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.studies.variants import TicketQPMD
 
 KINDS: dict[str, type[QPMD]] = {"query": QPMD, "ticket": TicketQPMD}

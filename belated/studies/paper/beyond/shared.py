@@ -14,11 +14,11 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Bernoulli
 from belated.learners import UCB1, Exp3
 from belated.protocols import Delays, Game
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import ORDER, Finding, Rows, counted
+from belated.report.stats import Interval, number
 from belated.studies.cells import Play
-from belated.studies.page import ORDER, Finding, Rows, counted
 from belated.studies.run import Done
-from belated.studies.stats import Interval, number
 from belated.theory.verdicts import LEVEL, side
 
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)

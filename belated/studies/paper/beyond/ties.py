@@ -10,8 +10,8 @@ from belated.delays import Constant
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import UCB1
-from belated.studies import figures
-from belated.studies.page import Block, Drawing, Finding, Formula, Text
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Text
 from belated.studies.paper.beyond.shared import (
     Grid,
     Pairing,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from belated.report.page import Block, Section, Text
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Section, Text
 from belated.studies.paper.part import Part
 from belated.studies.paper.related import agarwal, desautels, dudik, langford, mesterharm, neu, outage, weinberger
 from belated.studies.paper.related.shared import Entry, Series, System

@@ -11,13 +11,13 @@ from belated.engine.result import Result
 from belated.forecasters import Direct
 from belated.games import Quadratic
 from belated.learners import GradientDescent
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import Interval, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.beyond.shared import ratio_interval
 from belated.studies.paper.related.shared import PROVED, Entry, System, draw, experiment, late_panel
 from belated.studies.run import Done
-from belated.studies.stats import Interval, number
 from belated.theory.verdicts import certain
 
 CURVATURES, CENTRE = (1.0, 0.8, 0.6, 0.4, 0.2), (0.5, -0.4, 0.3, -0.2, 0.1)

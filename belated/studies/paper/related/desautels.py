@@ -17,13 +17,13 @@ from belated.games import GaussianProcess
 from belated.kernels import squared_exponential
 from belated.learners import GPUCB
 from belated.protocols import Floats
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import mean_interval, number
 from belated.studies.cells import Cell, Play, Table, Tell, code_of
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.beyond.shared import pair, together
 from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, experiment, late_panel
 from belated.studies.run import Done
-from belated.studies.stats import mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 POINTS, SCALE, NOISE, SEED = 40, 0.1, 0.01, 15

@@ -12,12 +12,12 @@ from belated.engine.result import Result
 from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import Bernoulli, Grouped
 from belated.learners import PolicyElimination
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, experiment, late_panel
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.studies.variants import PolicyExp4
 from belated.theory.verdicts import judge
 

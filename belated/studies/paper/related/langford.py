@@ -12,9 +12,10 @@ from belated.delays import Constant
 from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import LinearLosses
 from belated.learners import GradientDescent
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import number
 from belated.studies.cells import Cell
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.related.shared import (
     PROVED,
     Entry,
@@ -27,7 +28,6 @@ from belated.studies.paper.related.shared import (
     text,
 )
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.theory.verdicts import Verdict, certain
 
 FAST, SLOWED, ADAPTIVE, POOL = "not slowed", "τ known", "adaptive", "BOLD(adaptive)"

@@ -13,9 +13,10 @@ from belated.forecasters import BOLD, Direct, Forecaster, Paced
 from belated.games import Labels
 from belated.learners import Halving, Perceptron
 from belated.protocols import Floats
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import matching, mean_interval, number
 from belated.studies.cells import Cell
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.related.shared import (
     PROVED,
     Entry,
@@ -29,7 +30,6 @@ from belated.studies.paper.related.shared import (
     text,
 )
 from belated.studies.run import Done
-from belated.studies.stats import matching, mean_interval, number
 from belated.theory.verdicts import LEVEL, Verdict, judge_paired
 
 KINDS: dict[str, type[Forecaster]] = {"BOLD": BOLD, "told directly": Direct, "Paced": Paced}

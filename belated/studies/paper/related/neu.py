@@ -13,13 +13,13 @@ from belated.engine.result import Result
 from belated.forecasters import Direct
 from belated.games import MDP, grid_world
 from belated.learners import MDPExp3
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text
+from belated.report.stats import mean_interval, number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text
 from belated.studies.paper.beyond.shared import exactly, same_play
 from belated.studies.paper.related.shared import STATED, System, experiment, late_panel
 from belated.studies.run import Done
-from belated.studies.stats import mean_interval, number
 from belated.theory.verdicts import LEVEL
 
 ROWS, COLUMNS, SLIP, LAG, MIXING, SEED = 2, 3, 0.2, 5, 0.05, 15

@@ -11,13 +11,13 @@ from belated.delays import Trace
 from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import Bernoulli, LinearLosses
 from belated.learners import DelayedHedge, GradientDescent, Hedge
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Text, finding
+from belated.report.stats import number
 from belated.studies.cells import Cell, Play
-from belated.studies.page import Block, Drawing, Finding, Formula, Text, finding
 from belated.studies.paper.beyond.shared import pair, together
 from belated.studies.paper.related.shared import Found, Series, System, experiment
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.theory.verdicts import certain
 
 ROUNDS = 10_000

@@ -16,11 +16,11 @@ from belated.engine.result import Result
 from belated.forecasters import Forecaster
 from belated.games import RewardTable
 from belated.protocols import Delays, Floats, Game
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Finding, Text
+from belated.report.stats import number
 from belated.studies.cells import Cell, Table, Tell, code_of
-from belated.studies.page import Block, Finding, Text
 from belated.studies.run import Done
-from belated.studies.stats import number
 
 PROVED = "proved here"
 STATED = "stated by its authors; not proved here"

@@ -10,12 +10,12 @@ from belated.delays import Constant
 from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import RewardTable
 from belated.learners import Cover, DelayedHedge, Hedge
-from belated.studies import figures
+from belated.report import figures
+from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.stats import number
 from belated.studies.cells import Cell
-from belated.studies.page import Block, Drawing, Finding, Formula, Rows, Text, finding
 from belated.studies.paper.related.shared import Found, Series, System, draw, exactly, experiment, late_panel
 from belated.studies.run import Done
-from belated.studies.stats import number
 from belated.theory.related import subsampling
 from belated.theory.verdicts import certain
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from belated.engine.plotting import reaches
-from belated.studies.stats import mean_interval
+from belated.protocols import Floats
+from belated.report.stats import mean_interval
+from belated.theory.intervals import reach
 
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
@@ -27,6 +28,12 @@ STYLE: Any = {
     "svg.hashsalt": "belated",
     "pdf.fonttype": 42,
 }
+
+
+def reaches(samples: Floats) -> Floats:
+    """How far the 95% band of the mean of the rows reaches, approximately; NaN, so that none is drawn, if not known."""
+    widths = np.array([reach(column, 0.95) for column in samples.T])
+    return np.where(np.isfinite(widths), widths, np.nan)
 
 
 def panel(title: str = "", xlabel: str = "", ylabel: str = "", **axes: Any) -> tuple[Any, Any]:

@@ -15,9 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from belated.studies.figures import rendered
-from belated.studies.stats import number
-from belated.studies.store import write_whole
+from belated.report.figures import rendered
+from belated.report.files import write_whole
+from belated.report.stats import number
 from belated.theory.verdicts import Verdict
 
 #: How a word is shown.
@@ -220,7 +220,7 @@ class Page:
     def html(self, images: dict[str, str]) -> str:
         from belated.version import __version__
 
-        style = resources.files("belated.studies").joinpath("page.css").read_text(encoding="utf-8")
+        style = resources.files("belated.report").joinpath("page.css").read_text(encoding="utf-8")
         body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>']
         if len(self.sections) > 1:
             listed = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in self.sections)
