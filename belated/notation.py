@@ -349,6 +349,7 @@ def _name(kind: str, name: str) -> str:
     return name.lower()
 
 
+@cache
 def _parameters(make: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
 

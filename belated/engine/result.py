@@ -154,18 +154,14 @@ class Result:
         columns["bound"] = [None] * (self.replications * count) if curve is None else np.tile(curve, self.replications)
         return polars.DataFrame(columns, schema_overrides={"bound": polars.Float64})
 
-    def plot(self, path: str | Path | None = None, *others: Result) -> Any:
+    def plot(self, path: str | Path | None = None, *others: Result, axes: Any = None, **look: Any) -> Any:
         """Draw mean regret with a 95% band (Student's, approximate) and the bound; saved to `path` if given.
 
-        More results share the axes.
-
-        Returns the matplotlib figure.
+        More results share the figure. Further arguments are those of `bl.report.Look`: `x` ("round", "delay", "peak",
+        "loss" or a quantile), `by`, `log`, `legend`, `level`, `bounds`. Returns a matplotlib figure, which a notebook
+        shows; or `axes`, if these are given to be drawn into.
         """
-        from belated.engine.plotting import check_picture, regret_figure
+        from belated.report.look import Look
+        from belated.report.plots import plot
 
-        if path is not None:
-            check_picture(path)
-        figure = regret_figure([self, *others])
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return plot([(each.setting, each) for each in (self, *others)], Look.read(look), path, axes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import catalog, notation
+from belated import catalog
 from belated.engine.result import Result
 from belated.errors import InvalidArgument
-from belated.protocols import Game, Learner
+from belated.report.labels import LABELS, game_data, labels
+from belated.report.look import Look
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
 from belated.studies.store import Store
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import polars
 
 Pairs = Sequence[tuple[Play, Result]]
-#: What names a cell, apart from how often it was played.
-LABELS = ("forecaster", "game", "delays", "rounds", "expiry")
 #: What `compare` calls where a difference lies.
 FOUND = {
     "above": "higher",
@@ -88,20 +86,23 @@ class Results:
         """One row for each cell and replication: regret at the horizon, peak, instances."""
         return replication_frame(self.pairs)
 
-    def plot(self, path: str | Path | None = None, *, against: str = "delay") -> Any:
-        """Regret at the horizon against the mean delay, or (`against="round"`) along the way; a matplotlib figure.
+    def plot(self, path: str | Path | None = None, *, axes: Any = None, **look: Any) -> Any:
+        """Draw regret; saved to `path` if given. Returns a matplotlib figure, which a notebook shows.
 
-        Of a study with several games or horizons it draws the first; `report` has them all.
+        Arguments are those of `bl.report.Look`: `x` ("delay", "round", "peak", "loss" or a quantile), `by`, `log`,
+        `legend`, `level`, `bounds`. Without any it draws the first [figure] of the study, if that has one; else regret
+        at the horizon against the mean delay, where delays differ, and along the way where they do not. `axes` are
+        matplotlib's, one for each panel, to be drawn into; then they are returned.
         """
-        from belated.studies.report import delay_panel, groups, round_panel
+        from belated.report.plots import plot
 
-        if against not in ("delay", "round"):
-            raise InvalidArgument(f"against must be delay or round, got {against!r}")
-        group = groups(self.pairs)[0]
-        figure = delay_panel(group) if against == "delay" else round_panel(group)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return plot(self.pairs, self._look(look), path, axes)
+
+    def _look(self, given: dict[str, Any]) -> Look:
+        if not given and self.study.figures:
+            return self.study.figures[0]
+        laws = [cell.delays for cell in self.study.cells]
+        return Look.read({"x": "round" if all(law == laws[0] for law in laws) else "delay"} | given)
 
     def compare(
         self, other: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
@@ -122,41 +123,6 @@ class Results:
         from belated.studies.report import study_page
 
         return study_page(self).write(out)
-
-
-def labels(cell: Play) -> dict[str, Any]:
-    """What a cell is called in frames and figures. The feedback of a game goes without saying: its learner needs it."""
-    return {
-        "forecaster": _short("forecaster", cell.forecaster, cell.game),
-        "game": _short("game", _game_data(cell)),
-        "delays": _short("delays", cell.delays),
-        "rounds": cell.rounds,
-        "expiry": cell.expiry,
-    }
-
-
-#: Labels longer than this are cut, and end in a digest.
-LONGEST = 80
-
-
-def _short(kind: str, spec: Any, game: Game | None = None) -> str:
-    """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
-    try:
-        text, shown = notation.text(kind, spec, game), notation.brief(kind, spec, game)
-    except InvalidArgument:
-        text = shown = repr(spec).lower()
-    if len(text) <= LONGEST:
-        return text
-    cut = shown if len(shown) <= LONGEST - 10 else f"{shown[: LONGEST - 20]}..."
-    return f"{cut} #{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _game_data(cell: Play) -> dict[str, Any]:
-    data = catalog.to_data(cell.game)
-    learner = cell.forecaster.learner
-    if isinstance(learner, Learner) and learner.feedback == cell.game.feedback:
-        data.pop("feedback", None)
-    return data
 
 
 def cell_frame(pairs: Pairs) -> polars.DataFrame:
@@ -277,7 +243,7 @@ def _row(cell: Play, other: Play, result: Result, theirs: Result, paired: bool |
 
 
 def _same_draws(a: Play, b: Play) -> bool:
-    same_game = _game_data(a) == _game_data(b) and catalog.to_data(a.delays) == catalog.to_data(b.delays)
+    same_game = game_data(a) == game_data(b) and catalog.to_data(a.delays) == catalog.to_data(b.delays)
     return same_game and (a.rounds, a.seed, a.replications) == (b.rounds, b.seed, b.replications)
 
 

@@ -9,6 +9,7 @@
 
 Optional: `replications` (20), `description`, `seed` (0), `expiry` (rounds after which a ticket is cancelled, or
 "none"), and any number of `[[grid]]` tables: each is a grid of its own that takes from the top what it does not say.
+A `[figure]` table, or several as `[[figure]]`, says what is drawn: see `belated.report.look`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from belated.errors import InvalidArgument
 from belated.forecasters import Forecaster
 from belated.protocols import Delays, Game, Learner
 from belated.report.files import write_whole
+from belated.report.look import Look
 from belated.studies.cells import Play, from_description
 from belated.studies.run import Engine, Watch, run_cells
 from belated.studies.store import Store
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 REPLICATIONS = 20
 
 AXES = ("forecasters", "games", "delays", "rounds", "replications", "expiry")
-KEYS = ("title", "description", "seed", *AXES, "grid")
+KEYS = ("title", "description", "seed", *AXES, "grid", "figure")
 #: What a study's folder says of it.
 FILE = "study.json"
 #: One forecaster, game or law may be given without a list, and by the singular.
@@ -62,6 +64,7 @@ class Study:
     title: str
     cells: tuple[Play, ...]
     description: str = ""
+    figures: tuple[Look, ...] = ()
 
     @classmethod
     def read(cls, file: str | Path) -> Study:
@@ -108,9 +111,10 @@ class Study:
         cells = list({cell.key: cell for cell in reader.cells(data)}.values())
         title = reader.words(data, "title", title)
         description = reader.words(data, "description", "")
+        figures = reader.figures(data)
         if reader.problems:
             raise StudyProblems(where, list(dict.fromkeys(reader.problems)))
-        return cls(title, tuple(cells), description)
+        return cls(title, tuple(cells), description, figures)
 
     @property
     def decisions(self) -> int:
@@ -140,6 +144,7 @@ class _Reader:
 
     def cells(self, data: Mapping[str, Any]) -> Iterator[Play]:
         top = self._named(data, "", KEYS)
+        top.pop("figure", None)
         grids = top.pop("grid", [{}])
         if not isinstance(grids, list) or not grids or not all(isinstance(grid, dict) for grid in grids):
             self.problems.append(f"grid: must be given as [[grid]] tables, got {grids!r}")
@@ -154,6 +159,19 @@ class _Reader:
         if not isinstance(value, str):
             self.problems.append(f"{key}: must be text, got {value!r}")
         return str(value)
+
+    def figures(self, data: Mapping[str, Any]) -> tuple[Look, ...]:
+        given = data.get("figure", [])
+        looks = []
+        for number, table in enumerate(given if isinstance(given, list | tuple) else [given]):
+            where = f"figure[{number}]" if isinstance(given, list | tuple) else "figure"
+            try:
+                if not isinstance(table, Mapping):
+                    raise InvalidArgument(f"must be a table, got {table!r}")
+                looks.append(Look.read(table))
+            except InvalidArgument as error:
+                self.problems.append(f"{where}: {error}")
+        return tuple(looks)
 
     def _named(self, data: Mapping[str, Any], where: str, known: tuple[str, ...]) -> dict[str, Any]:
         named = {}
