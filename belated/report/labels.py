@@ -58,7 +58,7 @@ def game_data(cell: Any) -> Any:
 def families(laws: Sequence[Delays], along: str | None = None) -> list[str]:
     """A name for each law that those share which differ in one argument only, such as their mean.
 
-    Where laws of a kind differ in several arguments, they are told apart by all but `along`, or else all but the first.
+    Where laws of a kind differ in several arguments, they are told apart by all but the first; with `along`, by all but that one.
 
     >>> import belated as bl
     >>> families([bl.delays.Constant(1), bl.delays.Pareto(mean=3, alpha=1.2), bl.delays.Pareto(mean=9, alpha=1.5)])
@@ -72,11 +72,11 @@ def families(laws: Sequence[Delays], along: str | None = None) -> list[str]:
     for kind, own in zip(kinds, data, strict=True):
         alike = [each for other, each in zip(kinds, data, strict=True) if other == kind]
         varied = [key for key in own if len({each.get(key) for each in alike}) > 1]
-        free = along if along in varied else next(iter(varied), None)
+        free = along or next(iter(varied), None)
         rest = [key for key in varied if key != free]
         shared = {tuple(each.get(key) for key in rest) for each in alike}
-        told = rest if len(shared) < len({tuple(each.items()) for each in alike}) else []
-        inside = ", ".join(f"{own[key]}" if key == "law" else f"{key}={own[key]}" for key in told)
+        told = rest if along or len(shared) < len({tuple(each.items()) for each in alike}) else []
+        inside = ", ".join(own[key] if len(own) == 1 or key == "law" else f"{key}={own[key]}" for key in told)
         names.append(f"{kind}({inside})" if inside else kind)
     return names
 

@@ -74,7 +74,9 @@ class Layout:
                 if self.shared:
                     axes.tick_params(labelbottom=below, labelleft=number % self.columns == 0)
             else:
-                axes.set_title("\n".join([*caption, *([said] if said else [])]), fontsize="small")
+                letters = 90 if count == 1 else 45
+                told = [line for part in (*caption, said) for line in wrap(part, letters)]
+                axes.set_title("\n".join(told), fontsize="small" if count == 1 else "x-small")
                 axes.set(xlabel=xlabel, ylabel=ylabel)
 
     def finish(self, entries: Sequence[tuple[str, dict[str, Any]]], notes: Sequence[str]) -> None:

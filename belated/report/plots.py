@@ -21,7 +21,7 @@ from belated.report.labels import families, labels
 from belated.report.layout import Layout
 from belated.report.look import PARTS, Look
 from belated.report.positions import position, title
-from belated.report.style import COLORS, DASHES, MARKERS
+from belated.report.style import COLORS, DASHES, MARKERS, enough_ticks
 
 #: A scale is logarithmic by itself where what it shows differs by this factor.
 WIDE = 10.0
@@ -79,8 +79,8 @@ class _Drawing:
         self.layout = Layout(len(panels), axes, look.legend, shared)
         for place, own in zip(self.layout.axes, panels.values(), strict=True):
             self._panel(place, own)
-        self._infinite_tick()
         self.layout.align()
+        self._infinite_tick()
         self.layout.label(list(panels) if self.by else [""], title(look.x), self._ylabel(), self._caption())
         self.layout.finish(self._legend(), self.notes)
 
@@ -201,8 +201,12 @@ class _Drawing:
             return
         high = max((p.at for p in self.points if p.at < math.inf), default=None)
         for axes in self.layout.axes:
-            ticks = [t for t in axes.get_xticks() if high is not None and t <= high * 1.01]
-            axes.set_xticks([*ticks, self._endless], [*(_plain(t) for t in ticks), "∞"])
+            enough_ticks(axes.xaxis)
+            left = axes.get_xlim()[0]
+            ticks = [t for t in axes.get_xticks() if high is not None and left <= t <= high * 1.01]
+            axes.set_xticks([*ticks, self._endless], [*(f"{t:,.10g}" for t in ticks), "∞"])
+            right = self._endless * 1.25 if self.xlog else self._endless + 0.3 * (self._endless - (high or 0.0))
+            axes.set_xlim(left, right)
             if high is not None:
                 middle = math.sqrt(high * self._endless) if self.xlog and high > 0 else (high + self._endless) / 2
                 axes.axvline(middle, color="0.6", linewidth=0.6, linestyle=":")
@@ -267,7 +271,7 @@ class _Drawing:
     def _legend(self) -> list[tuple[str, dict[str, Any]]]:
         """Entries: forecasters by colour, what else differs by dash, and what a bound looks like."""
         entries, several = [], len(self.colors) > 1 and "forecaster" not in self.by
-        if several:
+        if several or (self.bounds and "forecaster" not in self.by):
             entries = [(name, self._style(name, self.kinds[0])) for name in self.colors]
         if len(self.kinds) > 1:
             first = next(iter(self.colors))
@@ -314,6 +318,3 @@ def _said(part: str, value: Any) -> str:
         return "no expiry" if value is None else f"expiry {value:,}"
     return f"seed {value}" if part == "seed" else str(value)
 
-
-def _plain(value: float) -> str:
-    return f"{value:,.10g}"
