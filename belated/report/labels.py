@@ -21,6 +21,13 @@ def labels(cell: Any) -> dict[str, Any]:
 
     The feedback of a game goes without saying: its learner needs it.
     """
+    kept: dict[str, Any] = vars(cell).setdefault("_labels", {})
+    if not kept:
+        kept.update(_labels(cell))
+    return dict(kept)
+
+
+def _labels(cell: Any) -> dict[str, Any]:
     return {
         "forecaster": short("forecaster", cell.forecaster, cell.game),
         "game": short("game", game_data(cell)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,32 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import catalog
 from belated.engine.result import Result
-from belated.errors import InvalidArgument
-from belated.report.labels import LABELS, game_data, labels
+from belated.errors import InvalidArgument, Unsupported
+from belated.report.cards import SHOWN
+from belated.report.labels import LABELS, labels
 from belated.report.look import Look
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
 from belated.studies.store import Store
 from belated.studies.study import Study
-from belated.theory.intervals import Ends, reach, sure
-from belated.theory.verdicts import LEVEL, direction, side
+from belated.theory.verdicts import LEVEL
 
 if TYPE_CHECKING:
     import polars
 
 Pairs = Sequence[tuple[Play, Result]]
-#: What `compare` calls where a difference lies.
-FOUND = {
-    "above": "higher",
-    "below": "lower",
-    "likely above": "likely higher",
-    "likely below": "likely lower",
-    "unclear": "no difference shown",
-}
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """What a study gave: a `Result` for each cell, and all of them as polars frames."""
@@ -114,9 +102,67 @@ class Results:
         rule makes the interval of the difference shorter; `paired` insists on that or forbids it. Cells without a
         partner are left out. The intervals, from `low` to `high`, hold whatever the law of regret is, for all rows
         together with probability `level`. `finding` is "lower" or "higher" if they say so, "likely lower" or "likely
-        higher" if only Student's approximation does, and else "no difference shown".
+        higher" if only Student's approximation does, and else "no difference shown". P-values are those of `tests`.
         """
+        from belated.studies.comparing import compare
+
         return compare(self, other, on, level, paired)
+
+    def tests(self, against: str | None = None, level: float = LEVEL) -> polars.DataFrame:
+        """Each forecaster against each other, or all against one, wherever both met the same outcomes and delays.
+
+        Replications are paired. `p_value` is that of the two-sided paired test of Student, an approximation; `p_holm`
+        is the same after Holm's correction for all rows; `p_sure` holds whatever the law of regret is (Ville: one over
+        the capital of somebody who bets on the differences), not corrected. `low`, `high` and `finding` are those of
+        `compare`.
+        """
+        from belated.studies.comparing import tests
+
+        return tests(self, against, level)
+
+    def csv(self, path: str | Path) -> Path:
+        """Write `frame()` as CSV; return the path."""
+        from belated.report.files import write_whole
+
+        write_whole(Path(path), self.frame().write_csv().encode())
+        return Path(path)
+
+    def pandas(self) -> Any:
+        """`frame()` as a pandas frame; pandas must be installed."""
+        try:
+            return self.frame().to_pandas()
+        except ModuleNotFoundError as error:
+            raise Unsupported(f"a pandas frame needs pandas ({error}): pip install pandas") from None
+
+    def latex(self, path: str | Path | None = None, *, rows: str = "forecaster", columns: str = "delays") -> str:
+        """Mean regret with its 95% interval as a LaTeX table (booktabs); written to `path` if given.
+
+        `rows` and `columns` are labels: forecaster, game, delays, rounds, expiry. Where another label differs, there is
+        a table for each of its values, one below the other.
+        """
+        from belated.report.latex import latex
+
+        text = latex(self.pairs, rows, columns)
+        if path is not None:
+            from belated.report.files import write_whole
+
+            write_whole(Path(path), text.encode())
+        return text
+
+    def _repr_html_(self) -> str:
+        from belated.report.cards import table, within
+
+        known = [(labels(cell), result) for cell, result in self.pairs]
+        told = [name for name in LABELS if name == "forecaster" or len({said[name] for said, _ in known}) > 1]
+        same = [f"{name} {known[0][0][name]}" for name in LABELS if name not in told and known[0][0][name] is not None]
+        rows = [
+            [*(str(said[name]) for name in told), within(r.mean_regret, r.spread), float(r.peak.mean()), r.bound, v.word]
+            for (said, r), v in ((each, each[1].judge(family=len(known))) for each in known[:SHOWN])
+        ]
+        rows += [[]] * (len(known) - len(rows))
+        header = (*told, "regret (± 95%, approximate)", "G*, mean", "bound", "verdict")
+        note = "; ".join([*same, f"{known[0][1].replications:,} replications"])
+        return table(self.study.title, header, rows, note)
 
     def report(self, out: str | Path) -> Path:
         """Write index.html with figures and verdicts, the figures and all data; return the path of the page."""
@@ -139,6 +185,7 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "replications": result.replications,
                 "seed": cell.seed,
                 "regret": result.mean_regret,
+                "simple_regret": _simple(result),
                 "standard_error": result.standard_error,
                 "spread": _finite(result.spread),
                 "low": verdict.low,
@@ -157,7 +204,7 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "key": cell.key,
             }
         )
-    floats = dict.fromkeys(("mean_delay", "spread", "bound", "ratio"), polars.Float64)
+    floats = dict.fromkeys(("mean_delay", "simple_regret", "spread", "bound", "ratio"), polars.Float64)
     whole = dict.fromkeys(("expiry", "replications_needed"), polars.Int64)
     return polars.DataFrame(rows, schema_overrides={**floats, **whole, "bound_reason": polars.String}, strict=False)
 
@@ -201,65 +248,12 @@ def replication_frame(pairs: Pairs) -> polars.DataFrame:
     return polars.concat(parts)
 
 
-def compare(
-    ours: Results, others: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
-) -> polars.DataFrame:
-    """The difference in regret of the cells of two studies; see `Results.compare`."""
-    import polars
-
-    unknown = [name for name in on if name not in LABELS]
-    if unknown:
-        raise InvalidArgument(f"on must name some of {', '.join(LABELS)}, got {unknown[0]!r}")
-    met = [
-        (cell, other, result, theirs)
-        for cell, result in ours.pairs
-        for other, theirs in others.pairs
-        if all(labels(cell)[name] == labels(other)[name] for name in on)
-    ]
-    if not met:
-        raise InvalidArgument(f"the two studies share no cell with the same {', '.join(on)}")
-    return polars.DataFrame([_row(*pair, paired, 1 - (1 - level) / len(met)) for pair in met])
-
-
-def _row(cell: Play, other: Play, result: Result, theirs: Result, paired: bool | None, level: float) -> dict[str, Any]:
-    """Two cells beside each other."""
-    same = _same_draws(cell, other)
-    if paired and not same:
-        raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
-    use_pairs = same if paired is None else paired
-    word, low, high = _difference(result, theirs, use_pairs, level)
-    own, others = labels(cell), labels(other)
-    said = {n: str(own[n]) if own[n] == others[n] else f"{own[n]} | {others[n]}" for n in LABELS}
-    return {
-        **said,
-        "regret": result.mean_regret,
-        "other": theirs.mean_regret,
-        "difference": result.mean_regret - theirs.mean_regret,
-        "low": low,
-        "high": high,
-        "paired": use_pairs,
-        "finding": word,
-    }
-
-
-def _same_draws(a: Play, b: Play) -> bool:
-    same_game = game_data(a) == game_data(b) and catalog.to_data(a.delays) == catalog.to_data(b.delays)
-    return same_game and (a.rounds, a.seed, a.replications) == (b.rounds, b.seed, b.replications)
-
-
-def _difference(one: Result, two: Result, paired: bool, level: float) -> tuple[str, float, float]:
-    """What is found, and an interval for the difference that holds whatever the laws are."""
-    a, b = one.regret[:, -1], two.regret[:, -1]
-    (low, high), (least, most) = one.regret_range, two.regret_range
-    if paired:
-        word, ends = side(a - b, low - most, high - least, level)
-    else:
-        own, other = sure(a, low, high, level, family=2), sure(b, least, most, level, family=2)
-        ends = Ends(own.low - other.high, own.high - other.low)
-        width, apart = math.hypot(reach(a, level), reach(b, level)), float(a.mean() - b.mean())
-        word = direction(ends, Ends(apart - width, apart + width))
-    return FOUND[word], *ends
-
-
 def _finite(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _simple(result: Result) -> float | None:
+    try:
+        return float(result.simple_regret.mean())
+    except Unsupported:
+        return None
