@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from belated.errors import InvalidArgument, Unsupported
-from belated.games import deal
+from belated.games.deal import deal
 from belated.kernels.compile import kernel
 from belated.kernels.random import key_of
 from belated.protocols import NEVER, Floats

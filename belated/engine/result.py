@@ -152,7 +152,10 @@ class Result:
             ("regret", within(self.mean_regret, self.spread) + spread),
             ("bound", bound),
             ("G*, mean", f"{self.peak.mean():,.6g}"),
-            ("certificate", f"{len(self.certificate)} identities, {'all hold' if self.certificate else 'not all hold'}"),
+            (
+                "certificate",
+                f"{len(self.certificate)} identities, {'all hold' if self.certificate else 'not all hold'}",
+            ),
         ]
         if said["expiry"] is not None:
             rows.insert(3, ("expiry", f"{said['expiry']:,} rounds"))

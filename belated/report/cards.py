@@ -29,9 +29,7 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], note
     body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows[:SHOWN])
     more = f"{SHOWN} of {len(rows):,} rows. " if len(rows) > SHOWN else ""
     under = f"<small>{escape(more + note)}</small>" if more + note else ""
-    return (
-        f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{under}</div>"
-    )
+    return f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{under}</div>"
 
 
 def _cell(value: Any) -> str:

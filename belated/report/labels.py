@@ -8,6 +8,7 @@ from typing import Any
 
 from belated import catalog, notation
 from belated.errors import InvalidArgument
+from belated.forecasters import Forecaster, factories
 from belated.protocols import NEVER, Delays, Game, Learner
 
 #: What names a cell, apart from how often it was played.
@@ -40,6 +41,8 @@ def _labels(cell: Any) -> dict[str, Any]:
 def short(kind: str, spec: Any, game: Game | None = None) -> str:
     """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
     try:
+        if isinstance(spec, Forecaster) and not isinstance(spec.learner, Learner):
+            return f"{type(spec).__name__.lower()}({factories.name_of(spec.learner)})"
         text = notation.text(kind, spec, game)
         shown = text if len(text) <= LONGEST else notation.brief(kind, spec, game)
     except (InvalidArgument, TypeError):
@@ -65,7 +68,8 @@ def game_data(cell: Any) -> Any:
 def families(laws: Sequence[Delays], along: str | None = None) -> list[str]:
     """A name for each law that those share which differ in one argument only, such as their mean.
 
-    Where laws of a kind differ in several arguments, they are told apart by all but the first; with `along`, by all but that one.
+    Where laws of a kind differ in several arguments, they are told apart by all but the first; with `along`, by all but
+    that one.
 
     >>> import belated as bl
     >>> families([bl.delays.Constant(1), bl.delays.Pareto(mean=3, alpha=1.2), bl.delays.Pareto(mean=9, alpha=1.5)])

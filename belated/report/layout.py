@@ -1,4 +1,4 @@
-"""Where panels, titles, legend and notes of a figure stand. In inches: that is twice as fast as letting them be fitted."""
+"""Where panels, titles, legend and notes of a figure stand. In inches: to let them be fitted takes twice as long."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LINE, ENTRY, LETTER, SAMPLE = 0.17, 0.19, 0.066, 0.5
 class Layout:
     """A figure with panels; or axes of somebody else's."""
 
-    def __init__(self, panels: int, given: Any, legend: str | None, shared: bool) -> None:
-        self.legend = legend or ("below" if given is None else "inside")
+    def __init__(self, panels: int, given: Any, legend: Any, shared: bool) -> None:
+        self.legend: str = legend or ("below" if given is None else "inside")
         self.own = given is None
         self.shared = shared
         self.columns = panels if panels <= 3 else 2 if panels == 4 else 3 if panels <= 12 else 4
@@ -54,7 +54,7 @@ class Layout:
             even_ticks(axis, axis.get_scale())
 
     def align(self) -> None:
-        """Panels that share their scales show the same part of them. (Axes that matplotlib ties are slow to draw on.)"""
+        """Panels that share their scales show the same part of them. (Axes that matplotlib ties are slow.)"""
         if not self.shared:
             return
         for name in ("xlim", "ylim"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from html import escape
+from importlib import import_module
 from typing import Any
 
 #: Seconds between two changes of the line.
@@ -30,18 +31,15 @@ class Line:
         if time.monotonic() < self._next and done < total:
             return
         self._next = time.monotonic() + PAUSE
-        from IPython.display import HTML, display
-
+        shell = import_module("IPython.display")
         said = f"{escape(self._title)} {done / max(1, total):.0%}{f', {escape(words)}' if words else ''}"
-        shown: Any = HTML(f'<progress value="{done}" max="{max(1, total)}"></progress> {said}')
+        shown = shell.HTML(f'<progress value="{done}" max="{max(1, total)}"></progress> {said}')
         if self._handle is None:
-            self._handle = display(shown, display_id=True)
+            self._handle = shell.display(shown, display_id=True)
         else:
             self._handle.update(shown)
 
     def close(self) -> None:
         if self._handle is not None:
-            from IPython.display import HTML
-
-            self._handle.update(HTML(""))
+            self._handle.update(import_module("IPython.display").HTML(""))
             self._handle = None

@@ -192,7 +192,7 @@ class _Drawing:
         high = max(finite, default=0.0)
         least = min((at for at in finite if at > 0), default=1.0)
         if self.xlog:
-            return max(high, least) * max(2.0, (max(high, least) / least) ** 0.15)
+            return float(max(high, least) * max(2.0, (max(high, least) / least) ** 0.15))
         return high + 0.15 * (high - min(finite, default=0.0) or 1.0)
 
     def _infinite_tick(self) -> None:
@@ -317,4 +317,3 @@ def _said(part: str, value: Any) -> str:
     if part == "expiry":
         return "no expiry" if value is None else f"expiry {value:,}"
     return f"seed {value}" if part == "seed" else str(value)
-

@@ -162,6 +162,7 @@ def _sure(one: Result, two: Result) -> float | None:
     if not math.isfinite(high - least) or not math.isfinite(low - most):
         return None
     richest = max(
-        wealth(values, 0.0, end) if end > 0 else -math.inf for values, end in ((apart, high - least), (-apart, most - low))
+        wealth(values, 0.0, end) if end > 0 else -math.inf
+        for values, end in ((apart, high - least), (-apart, most - low))
     )
     return min(1.0, 2.0 * math.exp(-richest))

@@ -11,9 +11,9 @@ from belated.engine.result import Result
 from belated.report.labels import families, labels
 from belated.report.look import Look
 from belated.report.page import MEANING, Drawing, Page, Rows, Section, Text, finding
-from belated.studies.cells import Play
 from belated.report.plots import plot
 from belated.report.positions import title
+from belated.studies.cells import Play
 from belated.studies.results import Pairs, Results, cell_frame, curve_frame, replication_frame
 
 Group = list[tuple[Play, Result]]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import polars
 
 Pairs = Sequence[tuple[Play, Result]]
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """What a study gave: a `Result` for each cell, and all of them as polars frames."""
@@ -156,7 +158,13 @@ class Results:
         told = [name for name in LABELS if name == "forecaster" or len({said[name] for said, _ in known}) > 1]
         same = [f"{name} {known[0][0][name]}" for name in LABELS if name not in told and known[0][0][name] is not None]
         rows = [
-            [*(str(said[name]) for name in told), within(r.mean_regret, r.spread), float(r.peak.mean()), r.bound, v.word]
+            [
+                *(str(said[name]) for name in told),
+                within(r.mean_regret, r.spread),
+                float(r.peak.mean()),
+                r.bound,
+                v.word,
+            ]
             for (said, r), v in ((each, each[1].judge(family=len(known))) for each in known[:SHOWN])
         ]
         rows += [[]] * (len(known) - len(rows))
