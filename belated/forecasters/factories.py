@@ -15,7 +15,8 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from pathlib import Path
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ INSTALLED = tuple(
     {os.path.realpath(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
-#: What a class has without saying so, or what says nothing of what it does.
-UNTOLD = {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__", "__slots__"}
+#: What Python puts into a class beside what was written there.
+HIDDEN = (MemberDescriptorType, GetSetDescriptorType)
 
 
 def name_of(factory: Any) -> str:
@@ -62,6 +63,8 @@ def _told(thing: Any, where: str, seen: set[int]) -> Iterator[str]:
     seen.add(id(thing))
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         yield f"{where}={thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
+    elif isinstance(thing, ModuleType) and not _is_installed(thing.__name__):
+        yield f"{where}: {hashlib.sha256(Path(str(thing.__file__)).read_bytes()).hexdigest()}"
     elif isinstance(thing, ModuleType) or _installed(thing):
         yield f"{where}: {_version(thing)}"
     else:
@@ -88,7 +91,7 @@ def _parts(thing: Any, where: str) -> Iterator[tuple[str, Any]]:
         yield from _of_function(thing)
     elif isinstance(thing, type):
         yield from ((base.__name__, base) for base in thing.__bases__)
-        yield from ((name, part) for name, part in vars(thing).items() if name not in UNTOLD)
+        yield from ((name, part) for name, part in vars(thing).items() if _written(name, part))
     elif hasattr(thing, "__dict__"):
         yield "class", type(thing)
         yield from vars(thing).items()
@@ -108,19 +111,34 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from sorted({**free.globals, **free.nonlocals}.items())
 
 
+def _written(name: str, part: Any) -> bool:
+    """Whether something in a class says what it does: not what Python or `dataclass` put there."""
+    said = not (name.startswith("__") and name.endswith("__")) or isinstance(part, FunctionType)
+    return said and name != "_abc_impl" and not isinstance(part, HIDDEN)
+
+
 def _code(code: CodeType) -> str:
-    inner = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    inner = [_code(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
     return repr((code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars))
+
+
+def _constant(value: Any) -> str:
+    """A constant as text, the same in every process: sets have no order."""
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def _installed(thing: Any) -> bool:
     """Whether a function or class is of an installed package, of Python or of belated."""
     if not isinstance(thing, type | FunctionType) and not inspect.isbuiltin(thing):
         return False
-    name = getattr(thing, "__module__", None) or "builtins"
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if name.split(".")[0] in ("belated", "builtins"):
-        return True
+    return _is_installed(getattr(thing, "__module__", None) or "builtins")
+
+
+def _is_installed(name: str) -> bool:
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if name.split(".")[0] == "belated" or (file is None and name != "__main__"):
+        return module is not None  # or it is a part of Python
     return file is not None and os.path.realpath(file).startswith(INSTALLED)
 
 

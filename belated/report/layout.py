@@ -23,11 +23,13 @@ LINE, ENTRY, LETTER, SAMPLE = 0.17, 0.19, 0.066, 0.5
 class Layout:
     """A figure with panels; or axes of somebody else's."""
 
-    def __init__(self, panels: int, given: Any, legend: Any, shared: bool) -> None:
+    def __init__(self, panels: int, given: Any, legend: Any, shared: bool, across: int = 0) -> None:
         self.legend: str = legend or ("below" if given is None else "inside")
         self.own = given is None
         self.shared = shared
         self.columns = panels if panels <= 3 else 2 if panels == 4 else 3 if panels <= 12 else 4
+        if 1 < across <= 4 and panels % across == 0:
+            self.columns = across  # a row for each value of what comes first
         self.rows = math.ceil(panels / self.columns)
         if self.own:
             self._make(panels)

@@ -67,7 +67,8 @@ class _Drawing:
     def __init__(self, pairs: Sequence[tuple[Any, Any]], look: Look, axes: Any) -> None:
         self.look, self.notes = look, list[str]()
         self.points = self._placed(pairs)
-        self.differ = [part for part in PARTS if len({p.names[part] for p in self.points}) > 1]
+        self.values = {part: list(dict.fromkeys(p.names[part] for p in self.points)) for part in PARTS}
+        self.differ = [part for part in PARTS if len(self.values[part]) > 1]
         self.by = self._facets()
         panels = self._panels()
         forecasters = list(dict.fromkeys(p.names["forecaster"] for p in self.points))
@@ -76,7 +77,8 @@ class _Drawing:
         self.bounds = self._wants_bounds(panels)
         self.xlog, self.ylog = self._scales()
         shared = not {"game", "rounds"} & set(self.by)
-        self.layout = Layout(len(panels), axes, look.legend, shared)
+        across = len(self.values[self.by[-1]]) if len(self.by) > 1 else 0
+        self.layout = Layout(len(panels), axes, look.legend, shared, across)
         for place, own in zip(self.layout.axes, panels.values(), strict=True):
             self._panel(place, own)
         self.layout.align()
@@ -118,7 +120,7 @@ class _Drawing:
 
     def _panels(self) -> dict[str, list[Point]]:
         panels: dict[str, list[Point]] = {}
-        for point in self.points:
+        for point in sorted(self.points, key=lambda p: [self.values[part].index(p.names[part]) for part in self.by]):
             panels.setdefault(", ".join(_said(part, point.names[part]) for part in self.by), []).append(point)
         if len(panels) > MOST_PANELS:
             raise InvalidArgument(
