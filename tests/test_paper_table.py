@@ -26,11 +26,11 @@ def test_the_rows_that_can_be_measured_come_out(rows):
     section = table.describe(rows)
     words = {f.statement.split(":")[0]: f.word for f in section.findings}
     assert words == {
-        "Weinberger, Ordentlich": "matches",
-        "Neu et al.": "matches",
+        "Weinberger, Ordentlich": "identity",
+        "Neu et al.": "identity",
         "BOLD": "likely holds",
         "QPM-D": "likely holds",
-        "Side information": "matches",
+        "Side information": "identity",
     }
     assert section.frames["table-cells"].shape[0] == 10
 
