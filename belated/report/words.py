@@ -74,7 +74,8 @@ SAYS = {
     "vacuous": "nothing that can be measured would break the bound: regret is never above n times the largest gap, or "
     "n times the range of the rewards (of many cells: most are so)",
     "no bound": "no theorem speaks of it",
-    "identity": "it must be so by construction, and was found so: a check of the program, and no verdict on a claim",
+    "identity": "an equality or a count that must be so by construction, and was found so, exactly or within an "
+    "approximate 99% interval: a check of the program, and no verdict on a claim",
     "shown": "measured and told; nothing is claimed, so that there is no verdict",
 }
 

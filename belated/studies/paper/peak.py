@@ -246,7 +246,7 @@ def _law_blocks(sampled: dict[tuple[str, int], Sample], grid: Grid) -> list[Bloc
     shown = [(name, grid.law_means[-1]) for name in ("geometric", "Pareto")]
     return [
         WORDS.text("law", grid=grid),
-        Finding(
+        identity(
             WORDS("law finding"),
             _match(all(matching)),
             WORDS("law detail", matching=sum(matching), count=len(rows), least=min(together)),
@@ -299,7 +299,7 @@ def _lossy_blocks(done: Done, grid: Grid) -> list[Block]:
     law, mean = notation.text("delays", first.delays), first.delays.mean
     return [
         Finding(WORDS("lossy"), "no bound", WORDS("lossy detail", law=law, mean=mean)),
-        Finding(WORDS("slopes"), word, WORDS("slopes detail", listed=listed, level=LEVEL)),
+        identity(WORDS("slopes"), word, WORDS("slopes detail", listed=listed, level=LEVEL)),
         Drawing("peak-lossy", _lossy_panel(done, cells), WORDS("lossy caption")),
     ]
 
