@@ -19,7 +19,7 @@ from typing import Any
 from belated.report.figures import rendered
 from belated.report.files import write_whole
 from belated.report.stats import number
-from belated.report.words import ALARMS, ASIDE, TONES, explained, says
+from belated.report.words import ALARMS, ASIDE, TONES, explained, says, tallied
 from belated.report.words import MEANING as MEANING
 from belated.report.words import ORDER as ORDER
 from belated.theory.verdicts import Verdict
@@ -92,6 +92,15 @@ class Section:
         return [block for block in self.blocks if isinstance(block, Finding)]
 
     @property
+    def words(self) -> list[str]:
+        """The words of verdicts that it uses, also in details and tables; some of these say more."""
+        found = [self.short, *self.findings] if self.short else self.findings
+        tables = [block for block in self.blocks if isinstance(block, Rows)]
+        entries = [getattr(entry, "word", entry) for table in tables for row in table.rows for entry in row]
+        said = [text for each in found for text in (each.word, each.detail)]
+        return said + [entry for entry in entries if isinstance(entry, str) and entry in TONES]
+
+    @property
     def drawings(self) -> list[Drawing]:
         return [block for block in self.blocks if isinstance(block, Drawing)]
 
@@ -146,8 +155,7 @@ def counted(words: Sequence[str]) -> str:
     'of 3 cells: 1 x likely holds, 2 x holds; in 1 more the bound is vacuous'
     """
     telling = [word for word in words if word not in ("vacuous", "no bound")]
-    told = ", ".join(f"{telling.count(word)} x {word}" for word in ORDER if word in telling)
-    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {told}"] if telling else []
+    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {tallied(telling)}"] if telling else []
     for word, said in (("vacuous", "the bound is vacuous"), ("no bound", "there is no bound")):
         if word in words:
             parts.append(f"in {words.count(word)} {'more ' if telling else ''}{said}")
@@ -224,7 +232,7 @@ class Page:
             f'<li>{_word(line.word)}<span>{line.statement} (<a href="#{each.name}">{escape(each.name)}</a>)</span></li>'
             for each, line in short
         )
-        words = explained([line.word for _, line in short] + [f.word for s in self.sections for f in s.findings])
+        words = explained(" ".join(each for section in self.sections for each in section.words))
         said = "".join(f"<dt>{_word(word, told=False)}</dt><dd>{meaning}</dd>" for word, meaning in words.items())
         chosen = [each for section in self.sections for each in section.drawings if each.name in section.main]
         return [
@@ -240,10 +248,9 @@ class Page:
             return []
         claims = [row for row in found if row[1].word not in ASIDE]
         words = [each.word for _, each in claims]
-        tally = ", ".join(f"{words.count(word)} x {word}" for word in ORDER if word in words)
         body = ['<h2 id="verdicts">All verdicts</h2>']
         if claims:
-            body += [f"<p>{len(claims)} verdicts on claims: {tally}.</p>", _found(claims, "All verdicts")]
+            body += [f"<p>{len(claims)} verdicts on claims: {tallied(words)}.</p>", _found(claims, "All verdicts")]
         for word, title in zip(ASIDE, ("without a bound", "identities", "shown without a claim"), strict=True):
             rows = [row for row in found if row[1].word == word]
             if rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 #: How a word is shown.
 TONES = {
@@ -90,7 +90,15 @@ def says(word: str) -> str:
     return "; ".join(SAYS[each] for each in (first, more) if each in SAYS)
 
 
-def explained(words: Iterable[str]) -> dict[str, str]:
-    """What these words say, from good to bad to none."""
-    parts = {part for word in words for part in word.split(", ")}
-    return {word: said for word, said in SAYS.items() if word in parts}
+def explained(text: str) -> dict[str, str]:
+    """What the words say that a text uses."""
+    return {word: said for word, said in SAYS.items() if word in text}
+
+
+def tallied(words: Sequence[str]) -> str:
+    """How often each word came, from bad to good.
+
+    >>> tallied(["holds", "fails", "holds"])
+    '1 x fails, 2 x holds'
+    """
+    return ", ".join(f"{words.count(word)} x {word}" for word in ORDER if word in words)

@@ -89,10 +89,8 @@ def _experiment(scale: Scale) -> Any:
 
 def _short(played: Sequence[Played]) -> Finding:
     verdicts = [p.verdict for p in played]
-    times = tightness([p for p in played if p.point.game == "block"]).values()
     least, most = ratios(verdicts)
-    said = WORDS("short", least=least, most=most, tightest=min(times), loosest=max(times))
-    return finding(said, verdicts)
+    return finding(WORDS("short", least=least, most=most, games=len(GAMES)), verdicts)
 
 
 def _theorem(game: str, played: Sequence[Played]) -> Finding:
@@ -151,13 +149,10 @@ def _fit(group: Sequence[Played], level: float = LEVEL) -> Fit | None:
     return power_fit([p.instances for p in group], [p.samples for p in group], level)
 
 
-def tightness(block: Sequence[Played]) -> dict[str, float]:
-    """How many times the exact lower bound the bound is, at the longest blocks, by base."""
-    return {p.point.learner: (p.verdict.bound or 0.0) / p.exact for p in block}
-
-
 def _tightness(block: Sequence[Played]) -> Finding:
-    listed = ", ".join(f"{number(times)} for {name}" for name, times in tightness(block).items())
+    """How many times the exact lower bound the bound is, at the longest blocks."""
+    last = {p.point.learner: (p.verdict.bound or 0.0) / p.exact for p in block}
+    listed = ", ".join(f"{number(times)} for {name}" for name, times in last.items())
     return Finding(WORDS("tightness", listed=listed), "shown", WORDS("tightness detail"))
 
 

@@ -129,15 +129,14 @@ def describe(done: Done, grid: Grid) -> Section:
     ]
     pairs = [(cell, done[cell]) for cell in [*delay_cells(grid).values(), *horizon_cells(grid).values()]]
     frames = {"monitoring-cells": cell_frame(pairs), "monitoring-replications": replication_frame(pairs)}
-    return Section(PART.name, PART.title, blocks, frames, _short(bold, adds, grid))
+    return Section(PART.name, PART.title, blocks, frames, _short(bold, adds))
 
 
-def _short(bold: dict[Key, Verdict], adds: dict[Any, Verdict], grid: Grid) -> Finding:
+def _short(bold: dict[Key, Verdict], adds: dict[Any, Verdict]) -> Finding:
     least, most = ratios(adds.values())
     vacuous = [v.word for v in bold.values()].count("vacuous")
-    counts = {"games": len(games()), "vacuous": vacuous, "count": len(bold), "rounds": grid.rounds}
     words = (finding("", each).word for each in (bold.values(), adds.values()))
-    return Finding(WORDS("short", least=least, most=most, **counts), worst(words))
+    return Finding(WORDS("short", least=least, most=most, vacuous=vacuous, count=len(bold)), worst(words))
 
 
 def _drawing(place: int, name: str, late: dict[Key, Result], grid: Grid) -> Drawing:

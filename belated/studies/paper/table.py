@@ -17,7 +17,7 @@ from belated.protocols import Delays, Feedback, Game, Learner
 from belated.report.page import Block, Finding, Rows, Section, identity, worst
 from belated.report.prose import Prose
 from belated.report.stats import Interval, matching
-from belated.report.words import ORDER
+from belated.report.words import tallied
 from belated.studies.cells import Cell, Play
 from belated.studies.paper import related
 from belated.studies.paper.part import Part
@@ -151,8 +151,7 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
         Rows(header, [_line(where, entry) for where, entry in shown.values()], WORDS("caption")),
     ]
     words = [entry.word for _, entry in shown.values()]
-    tally = ", ".join(f"{words.count(word)} x {word}" for word in ORDER if word in words)
-    short = Finding(WORDS("short", count=len(words), tally=tally), worst(words))
+    short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
     return Section(PART.name, PART.title, blocks, {"table-cells": cell_frame(pairs)}, short)
 
 

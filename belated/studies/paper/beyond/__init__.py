@@ -43,14 +43,9 @@ def grid_section(done: Done, grid: Grid) -> Section:
         made, compared[name] = make(done, grid)
         blocks += made
     rows = [(name, *p.row) for name, pairings in compared.items() for p in pairings]
-    return Section(PART.name, PART.title, blocks, _frames(done, grid, rows), _short(compared, grid))
-
-
-def _short(compared: dict[str, list[Pairing]], grid: Grid) -> Finding:
-    """Of an open choice, and of a case that the theorems leave out."""
-    instance, lossy = compared["instance"], compared["lossy"]
-    said = WORDS("short", instance=span(instance), lost=max(grid.losses), expiry=lossy[-1].times.mean)
-    return Finding(said, worst(p.word for p in (*instance, lossy[-1])))
+    free = compared["instance"]
+    short = Finding(WORDS("short", instance=span(free)), worst(p.word for p in free))
+    return Section(PART.name, PART.title, blocks, _frames(done, grid, rows), short)
 
 
 def _frames(done: Done, grid: Grid, rows: list[Any]) -> dict[str, polars.DataFrame]:

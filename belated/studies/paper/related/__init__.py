@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from belated.report.page import Block, Finding, Section, worst
-from belated.report.words import ASIDE, ORDER
+from belated.report.words import ASIDE, tallied
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.part import Part
 from belated.studies.paper.related import agarwal, desautels, dudik, langford, mesterharm, neu, outage, weinberger
@@ -35,15 +35,9 @@ def describe(done: Done, sizes: dict[str, Any]) -> Section:
     for system in chosen:
         blocks += system.blocks(done, sizes[system.name])
     section = Section(PART.name, PART.title, blocks, _frames(done, sizes))
-    if "outage" in sizes:
-        section.short = _short(section, outage.times(done, sizes["outage"]), len(chosen))
-    return section
-
-
-def _short(section: Section, times: float, systems: int) -> Finding:
     words = [found.word for found in section.findings if found.word not in ASIDE]
-    tally = ", ".join(f"{words.count(word)} x {word}" for word in ORDER if word in words)
-    return Finding(WORDS("short", count=len(words), systems=systems, tally=tally, times=times), worst(words))
+    section.short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
+    return section
 
 
 def _frames(done: Done, sizes: dict[str, Any]) -> dict[str, polars.DataFrame]:

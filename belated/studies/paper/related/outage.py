@@ -71,12 +71,6 @@ def hedges(size: Size) -> dict[str, Play]:
     return {name: Play(player, arms, late(), ROUNDS, size.replications, SEED) for name, player in players.items()}
 
 
-def times(done: Done, size: Size) -> float:
-    """How many times the regret of the gradient descent that is told directly that of BOLD's is."""
-    told, pool = (float(done[cell].regret[-1]) for cell in curves(size).values())
-    return pool / told
-
-
 def blocks(done: Done, size: Size) -> list[Block]:
     cells = curves(size)
     found: dict[str, Found] = {name: done[cell] for name, cell in cells.items()}
@@ -84,7 +78,14 @@ def blocks(done: Done, size: Size) -> list[Block]:
     told, pool = (done[play] for play in hedges(size).values())
     when = {"first": FIRST, "last": LAST}
     bound = {name: float(f.bound[-1]) for name, f in found.items()}
-    numbers = {"pool": last[POOL], "told": last[TOLD], "pool_bound": bound[POOL], "told_bound": bound[TOLD]}
+    times = last[POOL] / last[TOLD]
+    numbers = {
+        "times": times,
+        "pool": last[POOL],
+        "told": last[TOLD],
+        "pool_bound": bound[POOL],
+        "told_bound": bound[TOLD],
+    }
     return [
         WORDS.text("claim"),
         WORDS.formula("formula"),
@@ -92,8 +93,8 @@ def blocks(done: Done, size: Size) -> list[Block]:
         finding(WORDS("bounds"), [certain(last[name], bound[name], most=2.0 * ROUNDS) for name in PLAYERS]),
         Finding(
             WORDS("dearer"),
-            "holds" if times(done, size) > 2 else "fails",
-            WORDS("dearer detail", rounds=ROUNDS, times=times(done, size), **numbers),
+            "holds" if times > 2 else "fails",
+            WORDS("dearer detail", rounds=ROUNDS, times=times, **numbers),
         ),
         together(WORDS("hedge"), [pair("Hedge", told, pool)]),
         finding(WORDS("hedge bounds"), [each.judge(family=2) for each in (told, pool)]),
