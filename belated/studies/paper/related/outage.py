@@ -94,7 +94,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
         Finding(
             WORDS("dearer"),
             "holds" if times > 2 else "fails",
-            WORDS("dearer detail", rounds=ROUNDS, times=times, **numbers),
+            WORDS("dearer detail", rounds=ROUNDS, **numbers),
         ),
         together(WORDS("hedge"), [pair("Hedge", told, pool)]),
         finding(WORDS("hedge bounds"), [each.judge(family=2) for each in (told, pool)]),
