@@ -85,7 +85,7 @@ def test_the_summary_comes_first_and_all_verdicts_last(tmp_path):
     ]
     assert [text.index(place) for place in places] == sorted(text.index(place) for place in places)
     assert text.count("<figure>") == 2, "the main figure stands in its section, too"
-    assert "1 verdicts on claims: 1 x likely holds, uninformative" in text, "identities are none"
+    assert "1 verdicts on claims: 1 x likely holds (uninformative)." in text, "identities are none"
     assert "No verdicts, identities: 1" in text and "No verdicts, shown without a claim: 1" in text
     assert "first<small>second &lt;line&gt;</small>" in text
     assert re.search(r"Made by belated \S+ with Python 3\.\d+\.\d+, numpy \S+, numba", text)

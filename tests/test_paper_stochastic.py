@@ -50,7 +50,7 @@ def words(store: Store, grid: stochastic.Grid = GRID) -> list[str]:
 
 def test_findings(store: Store):
     exact, by_action, white, slope, iid, power, bias, counting = words(store)
-    assert (exact, by_action, white, iid, counting) == ("likely holds", "likely holds", "holds", "holds", "identity")
+    assert (exact, by_action, white, iid, counting) == ("likely holds", "likely holds", "holds", "matches", "identity")
     assert (slope, power, bias) == ("likely holds", "shown", "shown")
 
 
@@ -175,7 +175,7 @@ def judged(sequences) -> str:
 
 
 def test_fair_coins_hold():
-    assert [judged(coins(seed)) for seed in range(5)] == ["holds"] * 5
+    assert [judged(coins(seed)) for seed in range(5)] == ["matches"] * 5
 
 
 def ones_first(sequences):

@@ -11,6 +11,7 @@ TONES = {
     "likely holds": "weak",
     "likely holds, uninformative": "weak",
     "matches": "good",
+    "uninformative": "weak",
     "vacuous": "dull",
     "no bound": "dull",
     "unclear": "doubt",
@@ -70,12 +71,12 @@ SAYS = {
     "test at 1% does not refuse the law; where nothing is left to chance, the two are equal",
     "unclear": "the intervals contain both numbers for which the claim is true and numbers for which it is false",
     "likely fails": "as <i>likely holds</i>, with the opposite outcome",
-    "fails": "as <i>holds</i>, with the opposite outcome",
+    "fails": "as <i>holds</i>, with the opposite outcome; or a test at 1% refuses the law",
     "vacuous": "nothing that can be measured would break the bound: regret is never above n times the largest gap, or "
     "n times the range of the rewards (of many cells: most are so)",
     "no bound": "no theorem speaks of it",
-    "identity": "an equality or a count that must be so by construction, and was found so, exactly or within an "
-    "approximate 99% interval: a check of the program, and no verdict on a claim",
+    "identity": "an equality or a count that must be so by construction, and was found so, exactly, or as far as "
+    "an approximate 99% interval or a test at 1% tells: a check of the program, and no verdict on a claim",
     "shown": "measured and told; nothing is claimed, so that there is no verdict",
 }
 
@@ -98,7 +99,8 @@ def explained(text: str) -> dict[str, str]:
 def tallied(words: Sequence[str]) -> str:
     """How often each word came, from bad to good.
 
-    >>> tallied(["holds", "fails", "holds"])
-    '1 x fails, 2 x holds'
+    >>> tallied(["holds", "holds, uninformative", "holds"])
+    '2 x holds, 1 x holds (uninformative)'
     """
-    return ", ".join(f"{words.count(word)} x {word}" for word in ORDER if word in words)
+    shown = {word: word.replace(", uninformative", " (uninformative)") for word in ORDER if word in words}
+    return ", ".join(f"{words.count(word)} x {said}" for word, said in shown.items())

@@ -247,8 +247,8 @@ def refused(tests: list[tuple[str, str, str, float]]) -> list[bool]:
 
 
 def word(tests: list[tuple[str, str, str, float]]) -> str:
-    """Holds if no test is refused."""
-    return "fails" if any(refused(tests)) else "holds"
+    """Whether no test is refused."""
+    return "fails" if any(refused(tests)) else "matches"
 
 
 def blocks(done: Done, grid: Grid) -> tuple[list[Block], dict[str, Any]]:
