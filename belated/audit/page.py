@@ -9,9 +9,9 @@ from typing import Any
 from belated.audit import drawings
 from belated.audit.advice import UNSEEN, some_never
 from belated.audit.dependence import SMALL, Dependence
-from belated.audit.log import many
 from belated.audit.report import QUANTILES, Audit, said, share
 from belated.errors import InvalidArgument
+from belated.logs import many
 from belated.report.files import write_whole
 from belated.report.page import Block, Drawing, Finding, Page, Rows, Section, Text
 from belated.report.stats import number
@@ -142,7 +142,7 @@ def _outstanding(audit: Audit) -> Section:
             "expiry is the cure."
         ),
         Finding(
-            f"G* = {audit.peak:,}, near {escape(audit.moment(out.peak.at))}; {log.decisions - log.came:,} at the end.",
+            f"G* = {audit.peak:,}, near {escape(audit.moment(out.peak.at))}; {log.open:,} at the end.",
             "shown",
             "Counted exactly, as the paper does: feedback that comes at the very time of a decision comes after it.",
         ),
