@@ -19,6 +19,7 @@ from belated.audit.page import _outstanding, page
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
+from belated.logs import times
 from belated.report.page import Drawing, Text
 
 RUNNER = CliRunner()
@@ -424,11 +425,11 @@ def test_iso_text_is_read_and_nothing_else_is_guessed(tmp_path):
         "2024-03-04 10:00:00-05": 54_000,
     }
     odd = ["03/04/2024 10:00:00", "04.03.2024", "24-03-04 10:00:00", "2024-02-30", "2024-3-4", "2024-03-04T25:00"]
-    read = pl.Series([*ways, *odd]).to_frame("x").select(log._as_time(pl.col("x"), pl.String()))["x"].to_list()
+    read = pl.Series([*ways, *odd]).to_frame("x").select(times.iso(pl.col("x")))["x"].to_list()
     midnight = datetime(2024, 3, 4, tzinfo=UTC).timestamp()
     assert read == [round((midnight + seconds) * 1e6) for seconds in ways.values()] + [None] * len(odd)
     path = tmp_path / "log.csv"
-    wanted = "times must be ISO, such as 2026-01-31T12:00, got '0{}/04/2024 10:00:00'"
+    wanted = "times must be ISO, such as 2026-01-31T12:00 .or say with time_format.*, got '0{}/04/2024 10:00:00'"
     path.write_text("d,o\n" + "03/04/2024 10:00:00,04/04/2024 10:00:00\n" * 3)
     with pytest.raises(InvalidArgument, match=f"'d' holds no time in any of 3 rows; {wanted.format(3)}"):
         bl.audit(path, decided="d", observed="o")
@@ -500,7 +501,7 @@ ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
 @pytest.mark.parametrize(
     ("frame", "arguments", "message"),
     [
-        (ROUNDS, {"observed": "oo"}, "observed: the log has no column 'oo'; did you mean 'o'?"),
+        (ROUNDS, {"observed": "oo"}, "the log has no column 'oo' for observed; did you mean 'o'?"),
         (ROUNDS.clear(), {}, "the log is empty"),
         (ROUNDS.with_columns(o=None), {}, "no feedback had come by round 3"),
         (ROUNDS.with_columns(o=pl.lit(0)), {}, "'o' is before 'd' in 3 of 3 rows"),
@@ -523,7 +524,7 @@ ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
         (ROUNDS, {"learner": "qpmd(ucb1)"}, "learner must be a learner, such as ucb1, got the forecaster qpmd(ucb1)"),
         (ROUNDS, {"gap": 0}, "gap must be > 0, got 0"),
         (ROUNDS.with_columns(r=math.inf), {"reward": "r"}, "'r' must be finite"),
-        (3, {}, "a log is a file or a frame, got int"),
+        (3, {}, "a log is a file, a folder or a frame, got int"),
         ("nothing.csv", {}, "there is no file 'nothing.csv'"),
     ],
 )

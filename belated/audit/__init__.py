@@ -4,9 +4,9 @@
     print(report.summary())
     report.page("results/audit")
 
-A log is read out of core (`belated.logs`, `log.py`). How long feedback takes is estimated with what is still to come in mind
-(`survival.py`, `delays.py`); how much of it was out at once is counted (`outstanding.py`), and how much would be with
-an expiry (`expiry.py`); whether delays depend on actions or outcomes, or drift, is tested (`compare.py`,
+A log is read out of core (`belated.logs`, `log.py`). How long feedback takes is estimated with what is still to come in
+mind (`survival.py`, `delays.py`); how much of it was out at once is counted (`outstanding.py`), and how much would be
+with an expiry (`expiry.py`); whether delays depend on actions or outcomes, or drift, is tested (`compare.py`,
 `dependence.py`). From these follow what the theorems say (`cost.py`) and what to use (`advice.py`). All of it is in the
 `Audit` of `report.py`, and shown by `page.py` and `drawings.py`.
 """
@@ -44,14 +44,14 @@ def audit(
 
     `decided` and `observed` name columns of times (timestamps, ISO text, seconds since 1970) or of round numbers;
     `observed` is empty where no feedback has come. Not named, they are those of the service's export, `decided_at` and
-    `closed_at`, in which cancelled and expired decisions had no feedback. Text that cannot be read is refused, or, in up
-    to 1% of the rows, left out and counted. `unit` says what numbers are (rounds, s, ms, us, ns), `time_format` how
+    `closed_at`, in which cancelled and expired decisions had no feedback. Text that cannot be read is refused, or, in
+    up to 1% of the rows, left out and counted. `unit` says what numbers are (rounds, s, ms, us, ns), `time_format` how
     times are written that are not ISO ("%d/%m/%Y %H:%M"; "%Y%m%d" for 20260131).
 
     `feedback` is another table, with the columns `observed` and `reward`, joined by the id `on` ("click_id", or
     "click_id=id" where it is called otherwise there): the first feedback of a decision counts. `watched` names a column
-    that says until when a decision was watched for its feedback, and `window` ("7d", "36h", or rounds) for how long: what
-    comes later is not feedback, and a decision without any is then no longer out.
+    that says until when a decision was watched for its feedback, and `window` ("7d", "36h", or rounds) for how long:
+    what comes later is not feedback, and a decision without any is then no longer out.
 
     `learner` and `gap` (how much worse the other actions are than the best, in units of the range of rewards) are what
     the theorems are asked about. `as_of` is when the log was taken, by default its latest time. `level` is that of all

@@ -1,7 +1,7 @@
 """A log as a lazy polars frame of whole numbers: when each decision was made, and when its feedback came.
 
 Times are microseconds since 1970, rounds are rounds. The columns are `d` (decided), `o` (observed; null if not by the
-time the log was taken), `w` (until when the decision was watched, where this was not until then), `a` (action, a number)
+time the log was taken), `w` (until when the decision was watched, if not all were until then), `a` (action, a number)
 and `y` (class of the outcome, a number), the last two where given.
 """
 
@@ -16,6 +16,7 @@ import polars as pl
 from belated import logs
 from belated.errors import InvalidArgument
 from belated.logs import collect
+from belated.logs.look import LATE
 from belated.logs.numbers import as_text, holds_numbers, number_of
 from belated.logs.times import Kind
 
@@ -105,6 +106,17 @@ def _looked_through(table: logs.Table, as_of: Any) -> Log:
         raise InvalidArgument(
             f"{action!r} holds about {found.counted['actions']:,} actions; at most {MOST_ACTIONS:,} can be told"
         )
+    if not found.came:
+        late = found.left_out.get(LATE, 0)
+        why = (
+            f"in {logs.many(late, 'row')} it came when the decision was no longer watched"
+            if late
+            else (f"{table.names['observed']!r} is empty in all {logs.many(found.rows, 'row')}")
+        )
+        raise InvalidArgument(
+            f"no feedback had come by {logs.show_moment(table.kind, found.as_of)}: {why}, so nothing is known about "
+            "delays"
+        )
     log = Log(
         found.frame,
         table.kind,
@@ -150,7 +162,13 @@ def _named_actions(log: Log, reward: str | None, values: int, numeric: bool, has
             "counts": tuple(table["n"]),
             "means": None if not numeric or means.null_count() else tuple(means),
         }
-    wanted = ["d", "o", *(["w"] if log.watched else []), *(["a"] if has_action else []), *(["y"] if reward is not None else [])]
+    wanted = [
+        "d",
+        "o",
+        *(["w"] if log.watched else []),
+        *(["a"] if has_action else []),
+        *(["y"] if reward is not None else []),
+    ]
     return Log(**{**log.__dict__, **settled, "frame": frame.select(wanted)})
 
 

@@ -296,8 +296,7 @@ class Audit:
             *(f"left out: {logs.many(count, 'row')}, {reason}" for reason, count in log.excluded.items()),
             "delay: " + ", ".join(f"{q:.0%} {self.within(curve, q)}" for q in QUANTILES[2::2]),
             f"never: {self.never_said}" + (f". {advice.UNSEEN}" if advice.some_never(curve) else ""),
-            f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; "
-            f"{log.open:,} at the end",
+            f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; {log.open:,} at the end",
         ]
         for each in self.expiries[-3:]:
             lines.append(

@@ -113,7 +113,9 @@ def _first_of_each(feedback: pl.LazyFrame, id_: pl.Expr, observed: Clock | None,
     ).row(0)
     if undated > 0.01 * rows:
         example = collect(feedback.filter(odd).select(x=observed.given).head(1))["x"][0] if observed else None
-        raise InvalidArgument(f"the feedback has no time that can be read in {undated:,} of {rows:,} rows, got {example!r}")
+        raise InvalidArgument(
+            f"the feedback has no time that can be read in {undated:,} of {rows:,} rows, got {example!r}"
+        )
     good = feedback.select(**columns).filter(pl.col("belated.id").is_not_null())
     if observed is not None:
         good = good.filter(pl.col(OBSERVED).is_not_null()).sort(OBSERVED, maintain_order=True)

@@ -12,10 +12,12 @@ from belated.errors import InvalidArgument
 from belated.logs.source import collect
 from belated.logs.table import Table
 from belated.logs.times import read_moment
-from belated.logs.words import many, show_moment
+from belated.logs.words import show_moment
 
 #: The share of rows that make no sense, such as feedback before its decision, from which on a log is refused.
 MOST = 0.01
+#: What is said of feedback that came too late, and counts as none.
+LATE = "feedback after its decision was watched"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def look(
     Rows that make no sense are left out and counted, or refused if they are more than the share `most`.
     """
     reasons, asked = _reasons(table, frame, bad or {})
-    counts = {f"bad{i}": reason.sum() for i, reason in enumerate(reasons.values())}
+    counts = {f"bad{i}": holds.sum() for i, holds in enumerate(reasons.values())}
     columns = set(frame.collect_schema().names())
     ends = [pl.col(name).max() for name in ("d", "o", "s") if name in columns]
     seen = collect(frame.select(rows=pl.len(), last=pl.max_horizontal(*ends), **counts, **(wanted or {})))
@@ -64,9 +66,9 @@ def look(
     for reason, count in left_out.items():
         if count > most * rows:
             raise InvalidArgument(asked[reason](count, rows, most))
-    for count, reason in zip(left_out.values(), reasons.values(), strict=True):
-        if count:
-            frame = frame.filter(~reason)
+    for reason, holds in reasons.items():
+        if left_out[reason]:
+            frame = frame.filter(~holds)
     moment = int(found["last"]) if as_of is None else read_moment(table.kind, as_of)
     good, late = _in_time(frame, columns, moment, moment < found["last"])
     d, o = pl.col("d"), pl.col("o")
@@ -84,16 +86,8 @@ def look(
     ).row(0, named=True)
     if counted["rows"] == 0:
         raise InvalidArgument(f"no decision was made by {show_moment(table.kind, moment)}, when the log was taken")
-    if counted["came"] == 0:
-        where = table.names["observed"]
-        raise InvalidArgument(
-            f"no feedback had come by {show_moment(table.kind, moment)}: {where!r} is empty in all "
-            f"{many(counted['rows'], 'row')}, so nothing is known about delays"
-            if not counted["late"]
-            else f"no feedback came in time: in {many(counted['late'], 'row')} it came after the decision was watched"
-        )
     left_out["decided after the log was taken"] = rows - counted["rows"] - sum(left_out.values())
-    left_out["feedback after its decision was watched; it counts as none"] = counted["late"]
+    left_out[LATE] = counted["late"]
     return Look(
         good.drop("late") if late else good,
         counted["rows"],
@@ -102,7 +96,7 @@ def look(
         counted["first"],
         counted["last"],
         moment,
-        counted["longest"],
+        counted["longest"] or 0,
         table.left_out | {reason: count for reason, count in left_out.items() if count},
         found,
     )
@@ -119,7 +113,9 @@ def _in_time(frame: pl.LazyFrame, columns: set[str], moment: int, cut: bool) -> 
     return frame.with_columns(o=pl.when(~pl.col("late")).then(o)), True
 
 
-def _reasons(table: Table, frame: pl.LazyFrame, bad: Mapping[str, pl.Expr]) -> tuple[dict[str, pl.Expr], dict[str, Any]]:
+def _reasons(
+    table: Table, frame: pl.LazyFrame, bad: Mapping[str, pl.Expr]
+) -> tuple[dict[str, pl.Expr], dict[str, Any]]:
     """Rows that make no sense, each for the first of these reasons, and what is said if they are too many."""
     d, o, w = pl.col("d"), pl.col("o"), pl.col("w")
     columns = set(frame.collect_schema().names())
@@ -129,7 +125,9 @@ def _reasons(table: Table, frame: pl.LazyFrame, bad: Mapping[str, pl.Expr]) -> t
     def undated(count: int, rows: int, most: float) -> str:
         got = _example(frame.filter("odd_d"), "given_d")
         share = "any" if count == rows else f"{count:,}"
-        return f"{decided!r} holds no time in {share} of {rows:,} rows" + (f"; {table.asked}, got {got!r}" if got else "")
+        return f"{decided!r} holds no time in {share} of {rows:,} rows" + (
+            f"; {table.asked}, got {got!r}" if got else ""
+        )
 
     def unread(count: int, rows: int, most: float) -> str:
         got = _example(frame.filter(pl.col("odd_o")), "given_o")

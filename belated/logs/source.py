@@ -63,7 +63,9 @@ def scan(
         return source
     with plain_reading(source):
         if isinstance(source, str | Path):
-            return _address(str(source), file_format, text) if _is_address(source) else _read([source], file_format, text)
+            return (
+                _address(str(source), file_format, text) if _is_address(source) else _read([source], file_format, text)
+            )
         if isinstance(source, list | tuple) and source and all(isinstance(each, str | Path) for each in source):
             return _read(source, file_format, text)
         return _frame(source, shelf)
@@ -116,7 +118,9 @@ def _files(source: str | Path, file_format: str | None) -> list[Path]:
         below = (each for each in sorted(path.rglob("*")) if each.is_file() and not _hidden(each.relative_to(path)))
         found = [each for each in below if file_format is not None or _kind(each.name) is not None]
         if not found:
-            raise InvalidArgument(f"the folder {str(source)!r} holds no file that ends in one of .{', .'.join(FORMATS)}")
+            raise InvalidArgument(
+                f"the folder {str(source)!r} holds no file that ends in one of .{', .'.join(FORMATS)}"
+            )
         return found
     if any(sign in str(source) for sign in "*?["):
         found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]

@@ -45,11 +45,20 @@ class Table:
     shelf: Shelf | None = None
     joined: bool = False
 
-    def select(self, **more: pl.Expr) -> pl.LazyFrame:
-        """The clocks, what is odd in them, and more; kept on the shelf if it took a join to have it."""
+    @property
+    def states(self) -> bool:
+        """Whether its column `state` is that of the service's export."""
+        return "s" in self.clocks and self.names["watched"] is None
+
+    def rows(self, frame: pl.LazyFrame, **more: pl.Expr) -> pl.LazyFrame:
+        """The clocks of a frame with the columns of this one, what is odd in them, and more."""
         odd = {f"odd_{name}": clock.odd for name, clock in self.given.items()}
         told = {f"given_{name}": clock.given for name, clock in self.given.items()}
-        found = self.frame.select(**self.clocks, **odd, **told, **more)
+        return frame.select(**self.clocks, **odd, **told, **more)
+
+    def select(self, **more: pl.Expr) -> pl.LazyFrame:
+        """The same of this one, on the shelf if it takes a join to have it."""
+        found = self.rows(self.frame, **more)
         return self.shelf.keep(found) if self.joined and self.shelf is not None else found
 
 

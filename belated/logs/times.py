@@ -1,7 +1,7 @@
 """Clocks, read the same way everywhere: times as microseconds since 1970, rounds as rounds; nothing is guessed.
 
-Text must be ISO, or its format must be given; numbers are seconds (or less) since 1970 where all of them lie between 1990
-and 2100, rounds otherwise, and whatever the unit says. Numbers such as 20260131 are asked about.
+Text must be ISO, or its format must be given; numbers are seconds (or less) since 1970 where all of them lie between
+1990 and 2100, rounds otherwise, or whatever the unit says. Numbers such as 20260131 are asked about.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Clock:
 def read_clocks(
     columns: Sequence[Column], unit: str | None = None, time_format: str | None = None
 ) -> tuple[Kind, str, list[Clock]]:
-    """All columns on one clock; what it counts, and what text in them must be. The first says when decisions were made."""
+    """What the one clock of all columns counts, what text must be, and each; the first says when it was decided."""
     if unit is not None:
         require.one_of("unit", unit, ("rounds", *UNITS))
     if unit is not None and time_format is not None:
@@ -186,7 +186,9 @@ def _unit(columns: Sequence[Column]) -> str:
     known = set(units.values())
     if len(known) > 1 and known & set(UNITS):
         told = ", ".join(f"{name!r} ({low[name]:.10g}, ...) looks like {unit}" for name, unit in units.items())
-        raise InvalidArgument(f"numbers must be on one clock: {told.replace('some s', 's')}; say with unit what they are")
+        raise InvalidArgument(
+            f"numbers must be on one clock: {told.replace('some s', 's')}; say with unit what they are"
+        )
     return next(iter(units.values()), "rounds").removeprefix("some ")
 
 
@@ -199,11 +201,16 @@ def _as_time(column: Column, time_format: str | None) -> pl.Expr:
     if dtype.is_temporal():
         return given.cast(pl.Datetime("us", getattr(dtype, "time_zone", None))).to_physical()
     if time_format is None:
-        return given.map_batches(_iso, return_dtype=pl.Int64, is_elementwise=True)
+        return iso(given)
     if dtype.is_numeric():
         given = given.cast(pl.Int64, strict=False).cast(pl.String)
     zone = "UTC" if "%z" in time_format or "%#z" in time_format else None
     return given.str.to_datetime(time_format, time_unit="us", time_zone=zone, strict=False).to_physical()
+
+
+def iso(text: pl.Expr) -> pl.Expr:
+    """ISO text as microseconds since 1970; null where it is not."""
+    return text.map_batches(_iso, return_dtype=pl.Int64, is_elementwise=True)
 
 
 def _iso(given: pl.Series) -> pl.Series:
