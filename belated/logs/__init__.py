@@ -2,8 +2,8 @@
 
 `source.py` finds where a log is (files, folders, patterns, addresses, frames of every kind) and scans it without
 holding it in memory; `times.py` reads clocks and `numbers.py` numbers, the same way everywhere; `join.py` puts
-decisions and feedback together that are in two tables; `table.py` says which column is what; `look.py` looks through a log once
-and tells what is wrong with it.
+decisions and feedback together that are in two tables; `table.py` says which column is what; `look.py` looks through a
+log once and tells what is wrong with it.
 """
 
 from belated.logs.look import Look, look

@@ -65,14 +65,13 @@ def join(
     Of the feedback, which is held in memory, `kept` columns come along, and `OBSERVED`, where its time is known.
     """
     id_, theirs = keys.plain
-    found = _first_of_each(feedback, theirs, observed, kept)
-    firsts = found.frame
+    firsts, left_out = _first_of_each(feedback, theirs, observed, kept)
     if not len(firsts):
         raise InvalidArgument(f"the feedback has no row with {keys.right!r}" + (" and a time" if observed else ""))
     whole = decisions.with_columns(id_.alias("belated.id")).join(
         firsts.lazy(), on="belated.id", how="left", maintain_order="left"
     )
-    met = collect(whole.filter(pl.col("belated.there")).select("belated.id"))["belated.id"]
+    met = collect(whole.filter(pl.col("belated.many") > 0).select("belated.id"))["belated.id"]
     if not len(met):
         mine = collect(decisions.select(id_.alias("id")).drop_nulls().head(1))["id"].to_list()
         raise InvalidArgument(
@@ -87,22 +86,19 @@ def join(
                 f"same feedback, with others, such as {twice[0]!r}"
             )
         whole = whole.filter(~pl.col("belated.id").is_in(twice.unique().implode()).fill_null(False))
-    left_out = {
-        **found.left_out,
-        "feedback of no decision in the log": len(firsts) - met.n_unique(),
+    used = firsts["belated.id"].is_in(met.unique().implode())
+    left_out |= {
+        "feedback after the first of its decision": int(firsts.filter(used)["belated.many"].sum()) - int(used.sum()),
+        "feedback of no decision in the log": int(firsts.filter(~used)["belated.many"].sum()),
         f"decisions with the {keys.left} of others": len(twice),
     }
-    return whole.drop("belated.id", "belated.there"), {reason: count for reason, count in left_out.items() if count}
+    return whole.drop("belated.id", "belated.many"), {reason: count for reason, count in left_out.items() if count}
 
 
-@dataclass(frozen=True)
-class _Firsts:
-    frame: pl.DataFrame
-    left_out: dict[str, int]
-
-
-def _first_of_each(feedback: pl.LazyFrame, id_: pl.Expr, observed: Clock | None, kept: dict[str, pl.Expr]) -> _Firsts:
-    """One row for each id: the earliest feedback."""
+def _first_of_each(
+    feedback: pl.LazyFrame, id_: pl.Expr, observed: Clock | None, kept: dict[str, pl.Expr]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """One row for each id, the earliest feedback, and of how many (`belated.many`); and rows that were left out."""
     columns = {"belated.id": id_, **kept}
     odd = pl.lit(False)
     if observed is not None:
@@ -119,10 +115,6 @@ def _first_of_each(feedback: pl.LazyFrame, id_: pl.Expr, observed: Clock | None,
     good = feedback.select(**columns).filter(pl.col("belated.id").is_not_null())
     if observed is not None:
         good = good.filter(pl.col(OBSERVED).is_not_null()).sort(OBSERVED, maintain_order=True)
-    firsts = collect(good).unique("belated.id", keep="first", maintain_order=True)
-    left_out = {
-        "feedback without an id": int(without),
-        "feedback without a time": int(undated),
-        "feedback after the first of its decision": int(rows - without - undated) - len(firsts),
-    }
-    return _Firsts(firsts.with_columns(pl.lit(True).alias("belated.there")), left_out)
+    counted = collect(good).with_columns(pl.len().over("belated.id").alias("belated.many"))
+    firsts = counted.unique("belated.id", keep="first", maintain_order=True)
+    return firsts, {"feedback without an id": int(without), "feedback without a time": int(undated)}

@@ -145,11 +145,11 @@ def open_table(
     clocks = {column.role: clock for column, clock in zip(columns, read, strict=True)}
     left_out: dict[str, int] = {}
     if feedback is not None:
-        kept = {}
-        if found["reward"][1] and names["reward"] is not None:
-            reward = names["reward"]
-            names["reward"] = reward if reward not in schema else f"{reward} of the feedback"
-            kept[names["reward"]] = pl.col(reward)
+        kept: dict[str, pl.Expr] = {}
+        reward, theirs = found.get("reward", (None, False))
+        if theirs and reward is not None:
+            called = reward if reward not in schema else f"{reward} of the feedback"
+            names["reward"], kept[called] = called, pl.col(reward)
         with plain_reading(feedback):
             keys = find_keys(str(on), schema, other)
             left, left_out = join(left, right, keys, clocks.get("observed"), kept)
