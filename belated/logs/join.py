@@ -59,13 +59,13 @@ def _id(name: str, dtype: Any) -> pl.Expr:
 
 def join(
     decisions: pl.LazyFrame, feedback: pl.LazyFrame, keys: Keys, observed: Clock | None, kept: dict[str, pl.Expr]
-) -> tuple[pl.LazyFrame, dict[str, int]]:
-    """Decisions with the first feedback of each, if any, and how many rows were left out, by reason.
+) -> tuple[pl.LazyFrame, dict[str, int], int | None]:
+    """Decisions with the first feedback of each, if any, how many rows were left out, by reason, and the latest time.
 
     Of the feedback, which is held in memory, `kept` columns come along, and `OBSERVED`, where its time is known.
     """
     id_, theirs = keys.plain
-    firsts, left_out = _first_of_each(feedback, theirs, observed, kept)
+    firsts, left_out, latest = _first_of_each(feedback, theirs, observed, kept)
     if not len(firsts):
         raise InvalidArgument(f"the feedback has no row with {keys.right!r}" + (" and a time" if observed else ""))
     whole = decisions.with_columns(id_.alias("belated.id")).join(
@@ -92,13 +92,14 @@ def join(
         "feedback of no decision in the log": int(firsts.filter(~used)["belated.many"].sum()),
         f"decisions with the {keys.left} of others": len(twice),
     }
-    return whole.drop("belated.id", "belated.many"), {reason: count for reason, count in left_out.items() if count}
+    told = {reason: count for reason, count in left_out.items() if count}
+    return whole.drop("belated.id", "belated.many"), told, latest
 
 
 def _first_of_each(
     feedback: pl.LazyFrame, id_: pl.Expr, observed: Clock | None, kept: dict[str, pl.Expr]
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """One row for each id, the earliest feedback, and of how many (`belated.many`); and rows that were left out."""
+) -> tuple[pl.DataFrame, dict[str, int], int | None]:
+    """A row for each id, its earliest feedback, and of how many (`belated.many`); rows left out; the latest time."""
     columns = {"belated.id": id_, **kept}
     odd = pl.lit(False)
     if observed is not None:
@@ -117,4 +118,5 @@ def _first_of_each(
         good = good.filter(pl.col(OBSERVED).is_not_null()).sort(OBSERVED, maintain_order=True)
     counted = collect(good).with_columns(pl.len().over("belated.id").alias("belated.many"))
     firsts = counted.unique("belated.id", keep="first", maintain_order=True)
-    return firsts, {"feedback without an id": int(without), "feedback without a time": int(undated)}
+    latest: Any = None if observed is None or not len(counted) else counted[OBSERVED].max()
+    return firsts, {"feedback without an id": int(without), "feedback without a time": int(undated)}, latest

@@ -56,8 +56,8 @@ def look(
     reasons, asked = _reasons(table, frame, bad or {})
     counts = {f"bad{i}": holds.sum() for i, holds in enumerate(reasons.values())}
     columns = set(frame.collect_schema().names())
-    ends = [pl.col(name).max() for name in ("d", "o", "s") if name in columns]
-    seen = collect(frame.select(rows=pl.len(), last=pl.max_horizontal(*ends), **counts, **(wanted or {})))
+    latest = [pl.col(name).max() for name in ("d", "o", "s") if name in columns]
+    seen = collect(frame.select(rows=pl.len(), last=pl.max_horizontal(*latest), **counts, **(wanted or {})))
     found = seen.row(0, named=True)
     rows = found["rows"]
     if rows == 0:
@@ -72,7 +72,12 @@ def look(
     moment = int(found["last"]) if as_of is None else read_moment(table.kind, as_of)
     good, late = _in_time(frame, columns, moment, moment < found["last"])
     d, o = pl.col("d"), pl.col("o")
-    over = (o.is_null() & (pl.col("w") < moment)).sum() if "w" in columns else pl.lit(0)
+    over = pl.lit(0)
+    if "w" in columns:
+        ends = pl.col("w") < moment
+        if table.states:  # that it was given up is known, even if it was at the very end
+            ends = ends | (pl.col("s") <= moment).fill_null(False)
+        over = (o.is_null() & ends).sum()
     counted = collect(
         good.select(
             rows=pl.len(),

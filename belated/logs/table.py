@@ -48,7 +48,7 @@ class Table:
     @property
     def states(self) -> bool:
         """Whether its column `state` is that of the service's export."""
-        return "s" in self.clocks and self.names["watched"] is None
+        return "s" in self.clocks and self.names["watched"] is None and not self.joined
 
     def rows(self, frame: pl.LazyFrame, **more: pl.Expr) -> pl.LazyFrame:
         """The clocks of a frame with the columns of this one, what is odd in them, and more."""
@@ -144,6 +144,7 @@ def open_table(
         kind, asked, read = read_clocks(columns, unit, time_format) if columns else ("rounds", "", [])
     clocks = {column.role: clock for column, clock in zip(columns, read, strict=True)}
     left_out: dict[str, int] = {}
+    latest = None
     if feedback is not None:
         kept: dict[str, pl.Expr] = {}
         reward, theirs = found.get("reward", (None, False))
@@ -152,12 +153,14 @@ def open_table(
             names["reward"], kept[called] = called, pl.col(reward)
         with plain_reading(feedback):
             keys = find_keys(str(on), schema, other)
-            left, left_out = join(left, right, keys, clocks.get("observed"), kept)
+            left, left_out, latest = join(left, right, keys, clocks.get("observed"), kept)
         if "observed" in clocks:
             came = pl.col(OBSERVED)
             clocks["observed"] = Clock(came, came, pl.lit(False))
     with plain_reading(source):
         made = _ends(left, schema, clocks, observed if feedback is None else None, kind, window)
+    if latest is not None:  # up to then feedback was watched for, whosever it was
+        made["s"] = pl.max_horizontal(made.get("s"), pl.lit(latest)) if "s" in made else pl.lit(latest)
     given = {short: clocks[role] for short, role in (("d", "decided"), ("o", "observed")) if role in clocks}
     return Table(left, names, kind, asked, made, given, left_out, shelf, feedback is not None)
 

@@ -36,7 +36,7 @@ def plain_numbers(*axes: Any, whole: bool = False) -> None:
         shown = Plain(useOffset=False)
         shown.set_scientific(False)
         axis.set_major_formatter(shown)
-        axis.set_major_locator(MaxNLocator(5, integer=whole))
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=whole))
 
 
 def dates(axis: Any) -> None:
