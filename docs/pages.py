@@ -211,7 +211,18 @@ def _adapters() -> str:
 def _whole(module: Any, made: Any) -> str:
     """The signature and description of something, and of what is in it."""
     path = made.__name__ if inspect.ismodule(made) else f"{module.__name__}.{made.__qualname__}"
-    options = ["heading_level: 3", "members: true"]
+    options = ["heading_level: 3", f"members: {_members(made)}"]
     if inspect.ismodule(made):
-        options += ["members_order: source", "show_root_heading: false", "show_root_toc_entry: false"]
+        options += ["show_root_heading: false", "show_root_toc_entry: false"]
     return "\n      ".join([f"::: {path}\n    options:", *options])
+
+
+def _members(made: Any) -> list[str]:
+    """What people may name in it: the functions of a module, all that a class defines."""
+    if not isinstance(made, type) and not inspect.ismodule(made):
+        return []
+    own = {name: value for name, value in vars(made).items() if not name.startswith("_")}
+    if inspect.ismodule(made):
+        return [name for name, value in own.items() if inspect.isfunction(value)]
+    fields = getattr(made, "__annotations__", {})
+    return [name for name in {**fields, **own} if not name.startswith("_")]
