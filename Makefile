@@ -42,7 +42,7 @@ lint: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Twice: compiled, and as plain Python. Compiled code is kept in .cache (.cache-3.13 for .venv-3.13). In CI it is
-# watched, which takes half as long again; in plain Python coverage sees into the kernels.
+# watched, line by line; in plain Python coverage sees into the kernels.
 WATCHED := coverage $(if $(filter true,$(CI)),test)
 $(WATCHED): WATCH := --cov --cov-report=
 $(WATCHED): ENOUGH := --cov --cov-append --cov-report=term:skip-covered --cov-fail-under=$(COVERED)
