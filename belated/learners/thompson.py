@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.kernels.sampling import beta, beta_tail
+from belated.kernels.compile import kernel
+from belated.kernels.sampling import BOTH, beta_tail, large_beta
+from belated.kernels.scratch import local
 from belated.learners.upgrade import keep
 from belated.protocols import Learner
 
@@ -45,41 +47,13 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        index = 0
-        action = 0
-        best = -1.0
-        second = -1.0
-        for i in range(len(state.total)):
-            value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
-            if value > best:
-                second = best
-                best = value
-                action = i
-            elif value > second:
-                second = value
-        if second <= 0.0:
-            return action, 1.0
-        probability = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-        return action, min(max(probability, 1e-300), 1.0)
+        action, second = largest(state, draw, range(len(state.total)))
+        return action, 1.0 if params.unread else chance(state, action, second)
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        index = 0
-        action = allowed[0]
-        best = -1.0
-        second = -1.0
-        for i in allowed:
-            value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
-            if value > best:
-                second = best
-                best = value
-                action = i
-            elif value > second:
-                second = value
-        if second <= 0.0:
-            return action, 1.0
-        probability = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-        return action, min(max(probability, 1e-300), 1.0)
+        action, second = largest(state, draw, allowed)
+        return action, 1.0 if params.unread else chance(state, action, second)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -90,3 +64,28 @@ class ThompsonBernoulli(Learner):
     def replace(params, state, action):
         state.total[action] = 0.0
         state.seen[action] = 0.0
+
+
+@kernel
+def largest(state, draw, actions):
+    """The action whose drawn mean is the largest, and the second largest of these means."""
+    tries = local(BOTH)
+    at = 0
+    action = -1
+    best = -1.0
+    second = -1.0
+    for i in actions:
+        value, at = large_beta(draw, at, tries, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
+        second = max(second, min(best, value))
+        action = i if value > best else action
+        best = max(best, value)
+    return action, second
+
+
+@kernel
+def chance(state, action, second):
+    """That the mean drawn for an action exceeds the largest of the others."""
+    if second <= 0.0:
+        return 1.0
+    tail = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
+    return min(max(tail, 1e-300), 1.0)
