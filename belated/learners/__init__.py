@@ -5,6 +5,8 @@ from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.cover import Cover
+from belated.learners.delayed_exp3 import DelayedExp3
+from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
 from belated.learners.dual_averaging import DualAveraging
 from belated.learners.epsilon_greedy import EpsilonGreedy
@@ -16,6 +18,7 @@ from belated.learners.gp_ucb import GPUCB
 from belated.learners.gradient_descent import GradientDescent
 from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
+from belated.learners.hybrid_ftrl import HybridFTRL
 from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
 from belated.learners.linear_descent import LinearDescent
@@ -46,6 +49,8 @@ __all__ = [
     "CBPside",
     "ChernoffUCB",
     "Cover",
+    "DelayedExp3",
+    "DelayedExp4",
     "DelayedHedge",
     "DualAveraging",
     "EpsilonGreedy",
@@ -56,6 +61,7 @@ __all__ = [
     "GradientDescent",
     "Halving",
     "Hedge",
+    "HybridFTRL",
     "LinUCB",
     "LinearDescent",
     "LinearThompson",
