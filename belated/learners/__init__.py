@@ -1,6 +1,10 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.adahedge_d import AdaHedgeD
 from belated.learners.adaptive_revision import AdaptiveRevision
+from belated.learners.bobw22 import BoBW22
+from belated.learners.bobw24 import BoBW24
+from belated.learners.capped_exp3 import CappedExp3
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
@@ -8,6 +12,8 @@ from belated.learners.cover import Cover
 from belated.learners.delayed_exp3 import DelayedExp3
 from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.dorm import DORM
+from belated.learners.dorm_plus import DORMPlus
 from belated.learners.dual_averaging import DualAveraging
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
@@ -41,14 +47,20 @@ from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
+    "DORM",
     "GPUCB",
     "KLUCB",
     "TSPM",
     "UCB1",
+    "AdaHedgeD",
     "AdaptiveRevision",
+    "BoBW22",
+    "BoBW24",
     "CBPside",
+    "CappedExp3",
     "ChernoffUCB",
     "Cover",
+    "DORMPlus",
     "DelayedExp3",
     "DelayedExp4",
     "DelayedHedge",
