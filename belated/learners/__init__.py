@@ -12,6 +12,7 @@ from belated.learners.cover import Cover
 from belated.learners.delayed_exp3 import DelayedExp3
 from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.delayed_sapo import DelayedSAPO
 from belated.learners.dorm import DORM
 from belated.learners.dorm_plus import DORMPlus
 from belated.learners.dual_averaging import DualAveraging
@@ -64,6 +65,7 @@ __all__ = [
     "DelayedExp3",
     "DelayedExp4",
     "DelayedHedge",
+    "DelayedSAPO",
     "DualAveraging",
     "EpsilonGreedy",
     "Exp3",
