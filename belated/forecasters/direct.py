@@ -100,7 +100,7 @@ class Direct(Forecaster):
 
     def theorem(self, case: Case) -> Theorem | str:
         learner, name = case.learner, type(case.learner).__name__
-        if case.by_reward:
+        if case.by_reward and not learner.any_delays:
             return "the delays depend on the reward, which the theorems about Direct exclude"
         total = case.total
         known = None if total is None else learner.bound_under_delay(case.n, float(total.mean()))
