@@ -51,11 +51,9 @@ class SlidingUCB(Learner):
 
     def layout(self) -> np.dtype[Any]:
         k, ring = (self.actions,), (self.window,)
-        counts = [("seen", "i8", k), ("predicted", "i8", k)]
+        sums = [("total", "f8", k), ("index", "f8", k), ("seen", "i8", k), ("predicted", "i8", k)]
         # Of the last predictions: the action that was answered, from 1 (0: none was), and its reward.
-        return np.dtype(
-            [("total", "f8", k), ("index", "f8", k), *counts, ("answer", "i8", ring), ("reward", "f8", ring)]
-        )
+        return np.dtype([*sums, ("answer", "i8", ring), ("reward", "f8", ring)])
 
     @staticmethod
     def predict(params, state, context, draw):

@@ -1,7 +1,7 @@
 """Bounds of the rules that eliminate actions, told directly under delay.
 
-T is the horizon that a rule was told of, n <= T the rounds, Delta_i the gaps, G_i the most feedback of action i that was
-outstanding at once. Rewards lie in [0, 1] and are i.i.d. for each action.
+T is the horizon that a rule was told of, n <= T the rounds, Delta_i the gaps, G_i the most feedback of action i that
+was outstanding at once. Rewards lie in [0, 1] and are i.i.d. for each action.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def successive_elimination(
     extra: float = 1.0,
     peak: float = math.inf,
 ) -> float:
-    """SuccessiveElimination: E R_n <= sum_i Delta_i (c (3 + e)^2 ln T / Delta_i^2 + 1 + E max(G_i, G_1)) + 2 K n T^(1-2c).
+    """SuccessiveElimination: E R_n <= sum_i Delta_i (A ln T / Delta_i^2 + 1 + E max(G_i, G_1)) + 2 K n T^(1-2c).
 
-    1 is a best action, e = `extra` >= 1, c >= 1; with c = 2 and e = 1 that is 32 ln T / Delta_i, and 2 K / T^2 at most.
+    1 is a best action, A = c (3 + e)^2, e = `extra` >= 1, c >= 1. With c = 2 and e = 1, A is 32, and the last term at
+    most 2 K / T^2.
     `peaks` are E G_i; E max(G_i, G_1) is taken as E G_i + E G_1, or as `peak` (E G*, of all actions) if that is less.
 
     Sketch: the s rewards of an action that came first are i.i.d. where delays do not look at rewards, so by Hoeffding
