@@ -4,6 +4,7 @@ from belated.learners.adaptive_revision import AdaptiveRevision
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
+from belated.learners.conversions import Conversions
 from belated.learners.cover import Cover
 from belated.learners.delayed_hedge import DelayedHedge
 from belated.learners.discounted_thompson import DiscountedThompson
@@ -25,6 +26,8 @@ from belated.learners.linear_thompson import LinearThompson
 from belated.learners.mdp_exp3 import MDPExp3
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
 from belated.learners.optimistic_pessimistic import OptimisticPessimistic
+from belated.learners.otf_lin_ucb import OTFLinUCB
+from belated.learners.patient_bandits import PatientBandits
 from belated.learners.per_context import PerContext
 from belated.learners.perceptron import Perceptron
 from belated.learners.phased_elimination import PhasedElimination
@@ -51,6 +54,7 @@ __all__ = [
     "AdaptiveRevision",
     "CBPside",
     "ChernoffUCB",
+    "Conversions",
     "Cover",
     "DelayedHedge",
     "DualAveraging",
@@ -67,6 +71,8 @@ __all__ = [
     "LinearThompson",
     "MDPExp3",
     "NeighborhoodWatch2",
+    "OTFLinUCB",
+    "PatientBandits",
     "PerContext",
     "Perceptron",
     "PolicyElimination",

@@ -36,6 +36,7 @@ from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the
     gp_information,
     gp_ucb,
     gp_ucb_mean,
+    otf_lin_ucb,
     policy_elimination,
     slowed_descent,
     smooth_descent,
