@@ -453,9 +453,9 @@ def simulate(
 ):
     """Play all rows of a table of rewards; `taus` is a vector of delays, or rounds x actions.
 
-    `forecaster` and `learner` are names (the latter may be a class), `options` and `rule` their parameters. `contexts` says which of so many values
-    of the side information comes in each round: then there is a learner for each. Counts are taken by their
-    definitions, each from scratch.
+    `forecaster` and `learner` are names, or the learner is a class; `options` and `rule` are their parameters.
+    `contexts` says which of so many values of the side information comes in each round: then there is a learner for
+    each. Counts are taken by their definitions, each from scratch.
     """
     rounds, actions = np.shape(table)
     key = key_of(seed, replication)

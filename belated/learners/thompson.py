@@ -65,13 +65,16 @@ class ThompsonBernoulli(Learner):
 
 @routine
 def largest_draw(draw, total, seen):
-    """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability."""
+    """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
+
+    Below 1, a last bit less, a number is drawn in another way: rounding must not lead there.
+    """
     index = 0
     action = 0
     best = -1.0
     second = -1.0
     for i in range(len(total)):
-        value, index = beta(draw, index, 1.0 + total[i], 1.0 + seen[i] - total[i])
+        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
         if value > best:
             second = best
             best = value
@@ -89,7 +92,7 @@ def largest_draw_among(draw, total, seen, allowed):
     best = -1.0
     second = -1.0
     for i in allowed:
-        value, index = beta(draw, index, 1.0 + total[i], 1.0 + seen[i] - total[i])
+        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
         if value > best:
             second = best
             best = value
@@ -104,4 +107,4 @@ def exceeds(second, total, seen):
     """The probability that an action's number exceeds the largest of the others."""
     if second <= 0.0:
         return 1.0
-    return min(max(beta_tail(second, 1.0 + total, 1.0 + seen - total), 1e-300), 1.0)
+    return min(max(beta_tail(second, 1.0 + total, max(1.0 + seen - total, 1.0)), 1e-300), 1.0)
