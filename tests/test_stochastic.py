@@ -54,13 +54,15 @@ def delays_of(kind: str, rounds: int) -> np.ndarray:
 @pytest.mark.skipif(COMPILED, reason="run without compilation, by the second half of make test")
 @pytest.mark.parametrize("spec", SPECS, ids=named)
 def test_it_plays_what_a_plain_reading_of_its_rule_plays(spec, rounds=None):
-    rounds = rounds or (60 if isinstance(spec, bl.Conversions) else 130)
+    draws = getattr(spec, "rule", "") == "ts" or isinstance(spec, bl.DiscountedThompson)
+    kinds = ("none", "constant", "lossy", "by action")[2 if draws and rounds is None else 0 :]
+    rounds = rounds or (45 if isinstance(spec, bl.Conversions) or draws else 130)
     reading = getattr(stochastic_reference, type(spec).__name__)
     options = {name: value for name, value in bl.catalog.to_data(spec).items() if name not in ("name", "actions")}
     rng = np.random.default_rng(1)
     table = np.where(rng.random((rounds, 3)) < 0.8, rng.random((rounds, 3)) < (0.1, 0.5, 0.8), rng.random((rounds, 3)))
     for forecaster in allowed(spec):
-        for kind in ("none", "constant", "lossy", "by action"):
+        for kind in kinds:
             taus, expiry = delays_of(kind, rounds), 25 if kind == "lossy" else None
             game, law = bl.games.RewardTable(table), bl.delays.Trace(taus)
             ours = bl.play(forecaster(spec), game, law, rounds=rounds, seed=4, expiry=expiry, record=True)
@@ -140,6 +142,26 @@ def test_what_comes_late_is_discounted_already():
     assert soon.state["seen"][0, 0] == late.state["seen"][0, 0] == 0.25
     sums = told(bl.DiscountedThompson(2, 0.5), ["p"] * 3 + [(1, 0, 0.5), (3, 0, 1.0)]).state
     assert (sums["total"][0, 0], sums["seen"][0, 0]) == (1.125, 1.25)
+
+
+@pytest.mark.parametrize("game", [bl.games.RandomWalk, bl.games.Switching], ids=lambda g: g.__name__)
+def test_dynamic_regret_is_against_the_best_of_each_round(game, rounds=300):
+    options = {"step": 0.1, "feedback": "bandit"} if game is bl.games.RandomWalk else {"probability": 0.1, "bad": 0.25}
+    fixed, dynamic = game(3, **options), game(3, **options, dynamic=True)
+    one, two = (
+        bl.play(bl.Direct(bl.RoundRobin(3)), each, bl.delays.Constant(3), rounds=rounds, record=True, engine="python")
+        for each in (fixed, dynamic)
+    )
+    table = bl.games.deal(fixed, rounds=rounds)
+    assert np.array_equal(table, bl.games.deal(dynamic, rounds=rounds))
+    earned = table[np.arange(rounds), np.arange(rounds) % 3]
+    assert one.regret[0, -1] == pytest.approx(table.sum(axis=0).max() - earned.sum())
+    if game is bl.games.Switching:  # the same switches, and coins that tell who is the best
+        sure = bl.games.deal(game(3, probability=0.1, good=1, bad=0), rounds=rounds)
+        table, earned = 0.65 * sure, 0.65 * sure[np.arange(rounds), np.arange(rounds) % 3]
+    assert two.regret[0, -1] == pytest.approx((table.max(axis=1) - earned).sum())
+    assert fixed.comparator == "action" and dynamic.comparator == "changing"
+    assert "against a changing action" in two.bound_reason
 
 
 # --- conversions ---

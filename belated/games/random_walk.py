@@ -19,8 +19,8 @@ class RandomWalk(Drifting):
 
     r_{i,t+1} = r_{i,t} +- step with a fair coin each; r_{i,1} is `start`, or uniform on [0, 1] where that is
     None. The walks are independent and do not look at what is played. Regret is realised:
-    max_i sum_s r_{i,s} - sum_s r_{a_s,s}; with dynamic=True it is against the best of each round, sum_s max_i r_{i,s} -
-    sum_s r_{a_s,s}.
+    max_i sum_s r_{i,s} - sum_s r_{a_s,s}; with dynamic=True it is against the best of each round:
+    sum_s max_i r_{i,s} - sum_s r_{a_s,s}.
 
     >>> import belated as bl
     >>> game = bl.games.RandomWalk(actions=3, step=0.125, start=0.5)

@@ -13,7 +13,7 @@ from belated.kernels.compile import kernel, plain
 from belated.kernels.elementary import log
 from belated.kernels.ties import remaining
 from belated.protocols import Floats, Learner
-from belated.theory import bounds
+from belated.theory import elimination
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class OptimisticPessimistic(Learner):
     def delayed_bound(self, n: float, means: Floats, peaks: Floats, peak: float | None) -> float | str:
         if n > self.horizon:
             return f"its bound is for {self.horizon} rounds at most, its horizon"
-        return bounds.optimistic_pessimistic(n, means.max() - means, peaks, self.horizon)
+        return elimination.optimistic_pessimistic(n, means.max() - means, peaks, self.horizon)
 
 
 @kernel

@@ -11,7 +11,7 @@ from belated import require
 from belated.kernels.compile import kernel, plain
 from belated.kernels.elementary import log
 from belated.protocols import Floats, Learner
-from belated.theory import bounds
+from belated.theory import elimination
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PhasedElimination(Learner):
     def delayed_bound(self, n: float, means: Floats, peaks: Floats, peak: float | None) -> float | str:
         if n > self.horizon:
             return f"its bound is for {self.horizon} rounds at most, its horizon"
-        return bounds.phased_elimination(n, means.max() - means, peaks, self.horizon)
+        return elimination.phased_elimination(n, means.max() - means, peaks, self.horizon)
 
 
 @kernel

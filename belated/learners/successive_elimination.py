@@ -13,7 +13,7 @@ from belated.kernels.compile import plain
 from belated.kernels.elementary import log
 from belated.kernels.ties import remaining
 from belated.protocols import Floats, Learner
-from belated.theory import bounds
+from belated.theory import elimination
 
 
 @dataclass(frozen=True)
@@ -94,4 +94,4 @@ class SuccessiveElimination(Learner):
             return f"its bound is proved for c >= 1 and extra >= 1, here c = {self.c:g} and extra = {self.extra:g}"
         most = math.inf if peak is None else peak
         gaps = means.max() - means
-        return bounds.successive_elimination(n, gaps, peaks, self.horizon, self.c, self.extra, most)
+        return elimination.successive_elimination(n, gaps, peaks, self.horizon, self.c, self.extra, most)

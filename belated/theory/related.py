@@ -178,7 +178,7 @@ def otf_lin_ucb(n: float, features: int, window: int, share: float, lam: float =
     not proved here.
 
     >>> round(otf_lin_ucb(100_000, 5, 100, 0.9))
-    153834
+    124905
     """
     n, d = require.real("n", n, low=1), require.integer("features", features, low=1)
     m = require.integer("window", window, low=1)
