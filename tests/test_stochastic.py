@@ -326,14 +326,14 @@ def elimination_cells(count, seed=0):
         yield means.tolist(), law, rounds
 
 
-def check_elimination(cells, engine):
+def check_elimination(cells):
     """No mean regret is above its bound; the widest ratio is returned."""
     widest = 0.0
     for means, law, rounds in cells:
         actions = len(means)
         makes = (bl.SuccessiveElimination, bl.PhasedElimination, bl.OptimisticPessimistic)
         for spec in (*(make(actions, rounds) for make in makes), bl.SuccessiveElimination(actions, rounds, 1.0, 2.0)):
-            r = bl.play(bl.Direct(spec), bl.games.Bernoulli(means), law, rounds=rounds, replications=4, engine=engine)
+            r = bl.play(bl.Direct(spec), bl.games.Bernoulli(means), law, rounds=rounds, replications=4)
             assert r.bound is not None, (spec, means, law)
             assert r.mean_regret <= r.bound * (1 + 1e-9) + 1e-9, (spec, means, law, r.mean_regret, r.bound)
             if not bl.bounds.is_vacuous(r.bound, rounds, max(means) - min(means) or 1.0):
@@ -343,13 +343,15 @@ def check_elimination(cells, engine):
 
 @pytest.mark.skipif(COMPILED, reason="run without compilation, by the second half of make test")
 def test_the_bounds_of_elimination_hold():
-    cells = [(means, law, 300) for means, law, _ in elimination_cells(3)]
-    check_elimination(cells, "python")
+    game, law = bl.games.Bernoulli([0.0, 1.0]), bl.delays.Constant(20)
+    for spec in (bl.SuccessiveElimination(2, 400), bl.SuccessiveElimination(2, 400, 1.0, 2.0)):
+        r = bl.play(bl.Direct(spec), game, law, rounds=400, engine="python")
+        assert 20 <= r.mean_regret <= r.bound < 400
 
 
 @pytest.mark.soak
 def test_the_bounds_of_elimination_hold_in_many_cells():
-    assert 0 < check_elimination(elimination_cells(400), "compiled") <= 1
+    assert 0 < check_elimination(elimination_cells(400)) <= 1
 
 
 def test_a_bound_for_any_delays_is_stated_where_delays_look_at_rewards():
@@ -405,7 +407,7 @@ def test_the_shape_of_lancewicki_et_al_2021():
     def added(spec):
         regret = [
             bl.play(bl.Direct(spec), game, bl.delays.Constant(d), rounds=rounds, replications=20).mean_regret
-            for d in (0, 2000)
+            for d in (0, 1000)
         ]
         return regret[1] - regret[0]
 
