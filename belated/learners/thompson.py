@@ -47,13 +47,11 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        action, second = largest(state, draw, range(len(state.total)))
-        return action, 1.0 if params.unread else chance(state, action, second)
+        return drawn(params, state.total, state.seen, draw, range(len(state.total)))
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        action, second = largest(state, draw, allowed)
-        return action, 1.0 if params.unread else chance(state, action, second)
+        return drawn(params, state.total, state.seen, draw, allowed)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -67,25 +65,23 @@ class ThompsonBernoulli(Learner):
 
 
 @kernel
-def largest(state, draw, actions):
-    """The action whose drawn mean is the largest, and the second largest of these means."""
+def drawn(params, total, seen, draw, actions):
+    """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
+
+    That is the probability that its number exceeds the largest of the others. Below 1, a last bit less, a number is
+    drawn in another way: rounding must not lead there.
+    """
     tries = local(BOTH)
     at = 0
     action = -1
     best = -1.0
     second = -1.0
     for i in actions:
-        value, at = large_beta(draw, at, tries, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
+        value, at = large_beta(draw, at, tries, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
         second = max(second, min(best, value))
         action = i if value > best else action
         best = max(best, value)
-    return action, second
-
-
-@kernel
-def chance(state, action, second):
-    """That the mean drawn for an action exceeds the largest of the others."""
-    if second <= 0.0:
-        return 1.0
-    tail = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-    return min(max(tail, 1e-300), 1.0)
+    if params.unread or second <= 0.0:
+        return action, 1.0
+    tail = beta_tail(second, 1.0 + total[action], max(1.0 + seen[action] - total[action], 1.0))
+    return action, min(max(tail, 1e-300), 1.0)
