@@ -53,7 +53,7 @@ def compare(
     return _frame([_row(*pair, paired, 1 - (1 - level) / len(met)) for pair in met])
 
 
-def tests(results: Results, against: str | None, level: float) -> polars.DataFrame:
+def paired(results: Results, against: str | None, level: float) -> polars.DataFrame:
     """Forecasters of one study against each other; see `Results.tests`."""
     pairs = results.pairs
     names = list(dict.fromkeys(labels(cell)["forecaster"] for cell, _ in pairs))

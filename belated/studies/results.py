@@ -118,9 +118,9 @@ class Results:
         the capital of somebody who bets on the differences), not corrected. `low`, `high` and `finding` are those of
         `compare`.
         """
-        from belated.studies.comparing import tests
+        from belated.studies.comparing import paired
 
-        return tests(self, against, level)
+        return paired(self, against, level)
 
     def csv(self, path: str | Path) -> Path:
         """Write `frame()` as CSV; return the path."""
