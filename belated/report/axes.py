@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from belated.report.figures import plain_powers
+from belated.report.style import even_ticks
 
 #: Letters of a line of a name in a figure.
 WIDE = 40
@@ -53,7 +53,7 @@ def dates(axis: Any) -> None:
 def from_zero(axes: Any, smallest: float, largest: float) -> None:
     """A logarithmic x axis that has a place for 0, left of the power of ten below the smallest number."""
     axes.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(smallest)), linscale=0.5)
-    plain_powers(axes.xaxis)
+    even_ticks(axes.xaxis, "symlog")
     axes.set_xlim(0, 1.3 * largest)
 
 
