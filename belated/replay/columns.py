@@ -13,9 +13,8 @@ from belated import logs
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.logs.numbers import as_text, holds_numbers, number_of
 from belated.protocols import NEVER, Floats
+from belated.replay.log import Whole
 from belated.spelling import nearest
-
-Whole = NDArray[np.int64]
 
 #: Without these there is no log.
 NEEDED = ("action", "probability", "reward")
