@@ -287,10 +287,11 @@ def replay(
 def audit(
     log: Annotated[str, typer.Argument(help="A row for each decision, in any order: a file, folder or pattern.")],
     decided: Annotated[
-        str | None, typer.Option(help="Column: when the decision was made (a time, or a round); or decided_at.")
+        str | None,
+        typer.Option(help="Column: when the decision was made (a time, or a round); decided_at if not given."),
     ] = None,
     observed: Annotated[
-        str | None, typer.Option(help="Column: when its feedback came; empty if it has not; or closed_at.")
+        str | None, typer.Option(help="Column: when its feedback came; empty if it has not; closed_at if not given.")
     ] = None,
     action: Annotated[str | None, typer.Option(help="Column: the action.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column: the reward, or outcome.")] = None,
