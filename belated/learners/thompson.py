@@ -47,13 +47,11 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        action, second = largest(state, draw, range(len(state.total)))
-        return action, 1.0 if params.unread else chance(state, action, second)
+        return largest_draw(draw, state.total, state.seen, params.unread)
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        action, second = largest(state, draw, allowed)
-        return action, 1.0 if params.unread else chance(state, action, second)
+        return largest_draw_among(draw, state.total, state.seen, allowed, params.unread)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -67,15 +65,33 @@ class ThompsonBernoulli(Learner):
 
 
 @kernel
-def largest(state, draw, actions):
-    """The action whose drawn mean is the largest, and the second largest of these means."""
+def largest_draw(draw, total, seen, unread=0):
+    """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
+
+    Below 1, a last bit less, a number is drawn in another way: rounding must not lead there. Where the probability is
+    `unread` it is 1.0.
+    """
+    action, second = largest(draw, total, seen, range(len(total)))
+    return action, 1.0 if unread else exceeds(second, total[action], seen[action])
+
+
+@kernel
+def largest_draw_among(draw, total, seen, allowed, unread=0):
+    """The same among some actions."""
+    action, second = largest(draw, total, seen, allowed)
+    return action, 1.0 if unread else exceeds(second, total[action], seen[action])
+
+
+@kernel
+def largest(draw, total, seen, actions):
+    """The action of the largest number, and the second largest number."""
     tries = local(BOTH)
     at = 0
-    action = -1
+    action = 0
     best = -1.0
     second = -1.0
     for i in actions:
-        value, at = large_beta(draw, at, tries, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
+        value, at = large_beta(draw, at, tries, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
         second = max(second, min(best, value))
         action = i if value > best else action
         best = max(best, value)
@@ -83,9 +99,8 @@ def largest(state, draw, actions):
 
 
 @kernel
-def chance(state, action, second):
-    """That the mean drawn for an action exceeds the largest of the others."""
+def exceeds(second, total, seen):
+    """The probability that an action's number exceeds the largest of the others."""
     if second <= 0.0:
         return 1.0
-    tail = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-    return min(max(tail, 1e-300), 1.0)
+    return min(max(beta_tail(second, 1.0 + total, max(1.0 + seen - total, 1.0)), 1e-300), 1.0)
