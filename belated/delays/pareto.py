@@ -38,7 +38,7 @@ class Pareto(Law):
     given: tuple[str, float]  #: what was given: "mean" or "scale", and the number
     alpha: float
 
-    def __init__(self, mean: float | None = None, *, scale: float | None = None, alpha: float = 1.5) -> None:
+    def __init__(self, *, mean: float | None = None, scale: float | None = None, alpha: float = 1.5) -> None:
         if (mean is None) == (scale is None):
             raise InvalidArgument(f"Pareto takes either a mean or a scale, got mean={mean!r} and scale={scale!r}")
         require.real("alpha", alpha, above=0, high=20)
