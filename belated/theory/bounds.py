@@ -27,6 +27,13 @@ from belated.theory.elimination import (  # noqa: F401
     phased_elimination,
     successive_elimination,
 )
+from belated.theory.late import (  # noqa: F401  (what `bl.bounds` has of those that are told late)
+    capped_exp3,
+    delayed_exp3,
+    delayed_exp4,
+    hybrid_ftrl,
+    hybrid_skipped,
+)
 from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the other systems)
     adagrad,
     cover,
