@@ -16,10 +16,15 @@ from belated import catalog
 from belated.errors import BelatedError
 from belated.service import cli as service
 from belated.service.cli import Imports
+from belated.service.helping import Commands
 from belated.version import __version__
 
 app = typer.Typer(
-    name="belated", no_args_is_help=True, help="Learning from feedback that comes late.", pretty_exceptions_enable=False
+    name="belated",
+    cls=Commands,
+    no_args_is_help=True,
+    help="Learning from feedback that comes late.",
+    pretty_exceptions_enable=False,
 )
 
 
@@ -177,7 +182,8 @@ def play(
     with _plain_errors():
         if plot is not None:
             check_picture(plot)
-        chosen, played, law = fit(forecaster, game, delay)
+        names = forecaster, game, delay
+        chosen, played, law = fit(*names)
         result = simulate(
             chosen,
             played,
@@ -193,9 +199,9 @@ def play(
         if plot is not None:
             result.plot(plot)
     if as_json:
-        typer.echo(json.dumps(summary(result), indent=2, allow_nan=False))
+        typer.echo(json.dumps(summary(result, names), indent=2, allow_nan=False))
     else:
-        print_play(result)
+        print_play(result, names)
         if plot is not None:
             typer.echo(f"drawn to {plot}")
 
@@ -287,10 +293,11 @@ def replay(
 def audit(
     log: Annotated[str, typer.Argument(help="A row for each decision, in any order: a file, folder or pattern.")],
     decided: Annotated[
-        str | None, typer.Option(help="Column: when the decision was made (a time, or a round); or decided_at.")
+        str | None,
+        typer.Option(help="Column: when the decision was made (a time, or a round); decided_at if not given."),
     ] = None,
     observed: Annotated[
-        str | None, typer.Option(help="Column: when its feedback came; empty if it has not; or closed_at.")
+        str | None, typer.Option(help="Column: when its feedback came; empty if it has not; closed_at if not given.")
     ] = None,
     action: Annotated[str | None, typer.Option(help="Column: the action.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column: the reward, or outcome.")] = None,

@@ -290,6 +290,10 @@ def test_a_window_ends_the_wait():
     for window, message in ((7, "window must say what it is in"), ("0d", "window must be > 0"), ("soon", "such as 7d")):
         with pytest.raises(InvalidArgument, match=message):
             read(frame, **AT, window=window)
+    with pytest.raises(
+        InvalidArgument, match=r"'until' cannot be read in 300 of 300 rows; times must be ISO.*, got 'x'"
+    ):
+        read(frame.with_columns(until=pl.lit("x")), **AT, watched="until")
     with pytest.raises(InvalidArgument, match="'until' is before 'at' in 300 of 300 rows"):
         read(frame.with_columns(until=pl.col("at") - timedelta(days=1)), **AT, watched="until")
 
@@ -348,6 +352,8 @@ def test_what_was_cancelled_is_no_feedback(tmp_path):
     assert (found.log.came, found.log.ended, found.log.open) == (30, 60, 10)
     pl.read_parquet(path).drop("allowed", "context").write_csv(tmp_path / "ads.csv")
     assert bl.audit(tmp_path / "ads.csv").log.came == 30
+    ends = pl.read_parquet(path).with_columns(until=pl.col("decided_at") + timedelta(days=1))
+    assert bl.audit(ends, watched="until").log.came == 30, "and where another column says until when"
     made = read_log(path)
     assert (~np.isnan(made.reward)).sum() == 30 and (made.wait == bl.NEVER).sum() == 10
 
@@ -418,9 +424,22 @@ def test_one_run_is_called_one():
         bl.replay(frame[:30], "direct(ucb1)", action="ad", probability="p", runs=1)
 
 
+def test_actions_that_became_fractions_are_whole_again():
+    columns = {"action": [3.0, 17.0] * 100, "probability": 0.5, "value": [0.0, 1.0] * 100, "decided_at": range(200)}
+    frame = pl.DataFrame(columns).with_columns(closed_at="decided_at")
+    assert read_log(frame).labels == ("3", "17")
+    holes = frame.with_columns(action=pl.when(pl.col("decided_at") > 0).then("action").otherwise(float("nan")))
+    found = read(holes, action="action")
+    assert found.actions == ("3", "17") and found.excluded == {"action is missing": 1}
+    for role in ("action", "reward"):
+        with pytest.raises(InvalidArgument, match="'x' must hold words or numbers, it holds List"):
+            read(frame.with_columns(x=pl.lit([1, 2])), **{role: "x"})
+
+
 def test_moments_without_a_zone_are_utc():
     aware = events().with_columns(pl.col("at").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
     assert counts(read(aware, **AT)) == counts(read(events(), **AT))
     stamps = pd.DataFrame({"at": pd.to_datetime(["2026-01-01"]), "seen": [pd.Timestamp("2026-01-02", tz="UTC")]})
     assert read(stamps, **AT).longest == 86_400 * 10**6
+    assert read(stamps, **AT, as_of=datetime(2026, 1, 3).date()).as_of == read(stamps, **AT, as_of="2026-01-03").as_of
     assert read(stamps, **AT).first == round(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1e6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import belated as bl
+from tests.plainly import plain
 from tests.test_late import solved
 
 
@@ -108,6 +109,7 @@ def compare(rounds, loss_of, delay=5):
     return read, met, own
 
 
+@plain
 def test_it_plays_what_a_second_reading_plays():
     """Action 0 is good until round 700, then bad: an elimination, the switch, and what comes after."""
     read, _, own = compare(900, lambda t, action: float((action == 1) == (t < 700)))
@@ -121,6 +123,7 @@ def test_it_goes_through_phases():
     assert {0, 1} <= met and read.phases[1]["errors"] == 5 and read.switched and own > 20
 
 
+@plain
 def test_the_first_loss_does_not_make_it_switch():
     f = bl.Direct(bl.DelayedSAPO(4, 10_000), seed=1)
     for _ in range(100):

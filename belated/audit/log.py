@@ -95,7 +95,7 @@ def _looked_through(table: logs.Table, as_of: Any) -> Log:
     if reward is not None:
         dtype = schema[reward]
         numeric = holds_numbers(table.frame, reward, dtype)
-        more["r"] = pl.col(reward).cast(pl.String)
+        more["r"] = _label(reward, dtype)
         if numeric:
             more["r"], odd = number_of(reward, dtype)
             more["odd_r"], more["given_r"] = odd, as_text(reward)
@@ -135,9 +135,13 @@ def _looked_through(table: logs.Table, as_of: Any) -> Log:
 
 
 def _label(name: str, dtype: pl.DataType) -> pl.Expr:
-    if dtype.is_integer() or dtype == pl.String:
-        return pl.col(name)
-    return pl.col(name).cast(pl.String)
+    if dtype.is_nested():
+        raise InvalidArgument(f"{name!r} must hold words or numbers, it holds {dtype}")
+    column = pl.col(name)
+    if dtype.is_float():  # as whole numbers become where some are missing
+        whole = column.cast(pl.Int64, strict=False)
+        return pl.when(column == whole).then(whole.cast(pl.String)).otherwise(column.fill_nan(None).cast(pl.String))
+    return column if dtype.is_integer() or dtype == pl.String else column.cast(pl.String)
 
 
 def _named_actions(log: Log, reward: str | None, values: int, numeric: bool, has_action: bool) -> Log:

@@ -134,10 +134,13 @@ def _reasons(
             f"; {table.asked}, got {got!r}" if got else ""
         )
 
-    def unread(count: int, rows: int, most: float) -> str:
-        got = _example(frame.filter(pl.col("odd_o")), "given_o")
-        more = up_to.format(most) if most else ""
-        return f"{observed!r} cannot be read in {count:,} of {rows:,} rows; {table.asked}, got {got!r}{more}"
+    def unread(name: str | None, letter: str) -> Any:
+        def said(count: int, rows: int, most: float) -> str:
+            got = _example(frame.filter(pl.col(f"odd_{letter}")), f"given_{letter}")
+            more = up_to.format(most) if most else ""
+            return f"{name!r} cannot be read in {count:,} of {rows:,} rows; {table.asked}, got {got!r}{more}"
+
+        return said
 
     def before(name: str | None, column: str) -> Any:
         def said(count: int, rows: int, most: float) -> str:
@@ -158,9 +161,10 @@ def _reasons(
         "decided cannot be read": (d.is_null() & pl.col("odd_d"), undated),
     }
     if "odd_o" in columns:
-        found["observed cannot be read"] = (pl.col("odd_o"), unread)
+        found["observed cannot be read"] = (pl.col("odd_o"), unread(observed, "o"))
         found["observed before decided"] = ((o < d).fill_null(False), before(observed, "o"))
     if watched is not None:
+        found["watched cannot be read"] = (pl.col("odd_w"), unread(watched, "w"))
         found["watched until before decided"] = ((w < d).fill_null(False), before(watched, "w"))
     found |= {reason: (holds, simply(reason)) for reason, holds in bad.items()}
     reasons, free = {}, pl.lit(True)

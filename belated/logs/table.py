@@ -40,15 +40,11 @@ class Table:
     kind: Kind = "rounds"
     asked: str = ""  #: what text in the clocks must be
     clocks: dict[str, pl.Expr] = field(default_factory=dict)
-    given: dict[str, Clock] = field(default_factory=dict)  #: d and o as they were given
+    given: dict[str, Clock] = field(default_factory=dict)  #: d, o and w as they were given
     left_out: dict[str, int] = field(default_factory=dict)  #: rows of the feedback, by reason
     shelf: Shelf | None = None
     joined: bool = False
-
-    @property
-    def states(self) -> bool:
-        """Whether its column `state` is that of the service's export."""
-        return "s" in self.clocks and self.names["watched"] is None and not self.joined
+    states: bool = False  #: whether its column `state` is that of the service's export
 
     def rows(self, frame: pl.LazyFrame, **more: pl.Expr) -> pl.LazyFrame:
         """The clocks of a frame with the columns of this one, what is odd in them, and more."""
@@ -73,8 +69,10 @@ def find_column(schema: Mapping[str, Any], role: str, name: str | None, needed: 
         return wanted
     if name is None and not needed:
         return None
-    hint = nearest(wanted, schema) or f"it has {', '.join(schema)}"
-    if len(schema) == 1 and any(sign in next(iter(schema)) for sign in ";\t|"):
+    hint = nearest(wanted, schema) or f"it has {', '.join(schema) or 'none'}"
+    if any("\0" in name for name in schema):
+        hint = "text must be UTF-8, and is not"
+    elif len(schema) == 1 and any(sign in next(iter(schema)) for sign in ";\t|"):
         hint = f"it has one, {next(iter(schema))!r}: columns must be separated by commas, in .tsv files by tabs"
     raise InvalidArgument(f"the {what} has no column {wanted!r} for {role}; {hint}")
 
@@ -158,11 +156,14 @@ def open_table(
             came = pl.col(OBSERVED)
             clocks["observed"] = Clock(came, came, pl.lit(False))
     with plain_reading(source):
-        made = _ends(left, schema, clocks, observed if feedback is None else None, kind, window)
+        closed = observed if feedback is None else None
+        states = closed is not None and _states_known(left, schema, closed)
+        made = _ends(left, schema, clocks, closed, kind, window, states)
     if latest is not None:  # up to then feedback was watched for, whosever it was
         made["s"] = pl.max_horizontal(made.get("s"), pl.lit(latest)) if "s" in made else pl.lit(latest)
-    given = {short: clocks[role] for short, role in (("d", "decided"), ("o", "observed")) if role in clocks}
-    return Table(left, names, kind, asked, made, given, left_out, shelf, feedback is not None)
+    letters = (("d", "decided"), ("o", "observed"), ("w", "watched"))
+    given = {letter: clocks[role] for letter, role in letters if role in clocks}
+    return Table(left, names, kind, asked, made, given, left_out, shelf, feedback is not None, states)
 
 
 def _ends(
@@ -172,6 +173,7 @@ def _ends(
     observed: str | None,
     kind: Kind,
     window: Any,
+    states: bool,
 ) -> dict[str, pl.Expr]:
     """The clocks, with what ends the wait for feedback: a column, a window, or a state of the service's export."""
     if "decided" not in clocks:
@@ -183,11 +185,12 @@ def _ends(
     if "watched" in clocks:
         made["s"] = clocks["watched"].value
         ends.append(made["s"])
-    elif observed is not None and _states_known(frame, schema, observed):
+    if states and observed is not None:
         over = pl.col("state").is_in(ENDED).fill_null(False)
-        made["s"] = pl.when(over).then(made["o"])
+        closed = pl.when(over).then(made["o"])
         made["o"] = pl.when(~over).then(made["o"])
-        ends.append(made["s"])
+        made["s"] = pl.max_horizontal(closed, *ends) if ends else closed
+        ends.append(closed)
         if "expires_at" in schema and schema["expires_at"] == schema[observed]:
             due = Column("expires", frame, "expires_at", schema["expires_at"])
             decided = Column("decided", frame, observed, schema[observed])

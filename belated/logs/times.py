@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 import polars as pl
@@ -242,6 +242,8 @@ def read_moment(kind: Kind, given: Any) -> int:
         except ValueError:
             wanted = "a round" if kind == "rounds" else "a time such as 2026-01-31T12:00"
             raise InvalidArgument(f"as_of must be {wanted}, got {given!r}") from None
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime(given.year, given.month, given.day)
     if isinstance(given, datetime):
         if kind == "rounds":
             raise InvalidArgument(f"as_of must be a round, as the log has rounds, got {given}")

@@ -13,9 +13,8 @@ from belated import logs
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.logs.numbers import as_text, holds_numbers, number_of
 from belated.protocols import NEVER, Floats
+from belated.replay.log import Whole
 from belated.spelling import nearest
-
-Whole = NDArray[np.int64]
 
 #: Without these there is no log.
 NEEDED = ("action", "probability", "reward")
@@ -122,6 +121,8 @@ def read_actions(frame: Any, name: str) -> tuple[Whole, tuple[str, ...], dict[st
         raise InvalidArgument(f"{name} is missing in {column.null_count()} rows of the log")
     if column.dtype == polars.String and column.str.contains(r"^-?\d{1,18}$").all():
         column = column.cast(polars.Int64)  # as a text file has them
+    if column.dtype.is_float() and (column == column.round()).all() and column.is_finite().all():
+        column = column.cast(polars.Int64)  # as pandas has them, where some were missing
     known = column.unique().sort()
     places = polars.Series(range(len(known)), dtype=polars.Int64)
     numbers: Whole = column.replace_strict(known, places, return_dtype=polars.Int64).to_numpy()

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from belated.forecasters import Forecaster
 from belated.protocols import NEVER, Learner
-from belated.replay.columns import Whole
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 
 
 @dataclass(frozen=True)

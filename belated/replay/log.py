@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.protocols import Floats
-from belated.replay.columns import Whole
+
+Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

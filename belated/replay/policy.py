@@ -12,10 +12,8 @@ import numpy as np
 
 from belated import catalog
 from belated.errors import InvalidArgument
-from belated.logs import collect, plain_reading, scan
 from belated.protocols import Floats
-from belated.replay.columns import Whole
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 
 #: How far from 1 the probabilities of a policy may add up.
 ROUNDING = 1e-6
@@ -79,6 +77,8 @@ def read_policy(given: Any, log: Log, name: str | None = None) -> Policy:
         raise InvalidArgument(
             f"there is no policy {str(given)!r}: {hint}, and a table is a .parquet, .csv or .jsonl file"
         )
+    from belated.logs import collect, plain_reading, scan
+
     with plain_reading(given):
         return _table(collect(scan(given)), log, called)
 

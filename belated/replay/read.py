@@ -15,8 +15,8 @@ from belated.logs.look import LATE
 from belated.protocols import NEVER, Floats
 from belated.replay import columns
 from belated.replay.checks import check_balance, check_same_world, drift
-from belated.replay.columns import Times, Whole
-from belated.replay.log import Log, per_action
+from belated.replay.columns import Times
+from belated.replay.log import Log, Whole, per_action
 
 #: A decision whose probability is this near 1 was certain.
 CERTAIN = 1e-9

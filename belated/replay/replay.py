@@ -16,13 +16,11 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
 from belated.protocols import Floats, Learner
 from belated.replay.answer import FEW, Answer, Replay
-from belated.replay.columns import Whole
 from belated.replay.estimate import ESTIMATORS, Parts, Rounds, difference, holds, plain, with_luck
 from belated.replay.follow import Life, follow
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 from belated.replay.model import Forward
 from belated.replay.policy import Policy, read_policies
-from belated.replay.read import read_log
 from belated.report.stats import Interval, number
 
 #: Lives of fewer rounds than this are refused: what a forecaster earns in them says nothing about it.
@@ -108,6 +106,8 @@ def replay(
     require.integer("runs", runs, low=1)
     require.integer("seed", seed, low=0, high=2**64 - 1)
     require.real("level", level, above=0, below=1)
+    from belated.replay.read import read_log
+
     known = log if isinstance(log, Log) else read_log(log, **columns)
     cut = math.inf if clip is None else require.real("clip", clip, low=1)
     given = list(forecasters) if isinstance(forecasters, list | tuple) else [forecasters]
