@@ -219,6 +219,16 @@ class DelayedHedge(Hedge):
         return self.softmin(2 * math.sqrt(math.log(self.actions) / (self.t + 2 * self.sum_open)))
 
 
+class DelayedExp3(Exp3):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.sum_open = 0
+
+    def distribution(self):
+        self.sum_open += self.open
+        return self.softmin(math.sqrt(math.log(self.actions) / (self.t * self.actions + 2 * self.sum_open)))
+
+
 class TsallisINF(Sampling):
     def distribution(self):
         rate = 2 / math.sqrt(self.t)
@@ -244,7 +254,7 @@ class TsallisINF(Sampling):
 
 INDEX = (UCB1, ChernoffUCB, KLUCB, EpsilonGreedy)
 LEARNERS = {kind.__name__: kind for kind in (RoundRobin, *INDEX, Exp3, Exp3IX, Hedge, TsallisINF)}
-LATE = LEARNERS | {"DelayedHedge": DelayedHedge}
+LATE = LEARNERS | {kind.__name__: kind for kind in (DelayedHedge, DelayedExp3)}
 
 
 class PerContext:
@@ -453,15 +463,15 @@ def simulate(
 ):
     """Play all rows of a table of rewards; `taus` is a vector of delays, or rounds x actions.
 
-    `forecaster` and `learner` are names, `options` and `rule` their parameters. `contexts` says which of so many values
-    of the side information comes in each round: then there is a learner for each. Counts are taken by their
-    definitions, each from scratch.
+    `forecaster` and `learner` are names, or the learner is a class; `options` and `rule` are their parameters.
+    `contexts` says which of so many values of the side information comes in each round: then there is a learner for
+    each. Counts are taken by their definitions, each from scratch.
     """
     rounds, actions = np.shape(table)
     key = key_of(seed, replication)
 
     def make_one(instance):
-        made = LATE[learner](actions, key, instance)
+        made = (LATE[learner] if isinstance(learner, str) else learner)(actions, key, instance)
         vars(made).update(options or {})
         return made
 

@@ -33,7 +33,7 @@ def test_readme_example(number, tmp_path):
     if number == 1:
         assert "QPMD(UCB1(actions=3))" in said and "True" in said and (tmp_path / "regret.png").exists()
     if number == 2:
-        assert "shape: (4, 12)" in said and (tmp_path / "results" / "mine" / "cells").is_dir()
+        assert "shape: (4, 15)" in said and (tmp_path / "results" / "mine" / "cells").is_dir()
     if number == 3:
         assert "easy" in said and "QPMD(CBP(" in said
 

@@ -45,6 +45,13 @@ class Certificate:
         said = f"fails: {', '.join(failed)}" if failed else "all hold"
         return f"<certificate of {len(self)} identities in {count:,} replications: {said}>"
 
+    def _repr_html_(self) -> str:
+        from belated.report.cards import table
+
+        rows = [(name, int(truths.sum()), len(truths)) for name, truths in self.identities.items()]
+        word = "all hold" if self.holds else "some do not hold"
+        return table(f"Certificate: {word}", ("identity", "holds in", "of replications"), rows)
+
 
 def counts_of(setting: Setting, tables: Tables) -> Counts:
     """What was counted, as certificates and theorems read it."""

@@ -47,11 +47,11 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        return largest_draw(draw, state.total, state.seen, params.unread)
+        return drawn(params, state.total, state.seen, draw, range(len(state.total)))
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        return largest_draw_among(draw, state.total, state.seen, allowed, params.unread)
+        return drawn(params, state.total, state.seen, draw, allowed)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -65,29 +65,15 @@ class ThompsonBernoulli(Learner):
 
 
 @kernel
-def largest_draw(draw, total, seen, unread=0):
+def drawn(params, total, seen, draw, actions):
     """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
 
-    Below 1, a last bit less, a number is drawn in another way: rounding must not lead there. Where the probability is
-    `unread` it is 1.0.
+    That is the probability that its number exceeds the largest of the others. Below 1, a last bit less, a number is
+    drawn in another way: rounding must not lead there.
     """
-    action, second = largest(draw, total, seen, range(len(total)))
-    return action, 1.0 if unread else exceeds(second, total[action], seen[action])
-
-
-@kernel
-def largest_draw_among(draw, total, seen, allowed, unread=0):
-    """The same among some actions."""
-    action, second = largest(draw, total, seen, allowed)
-    return action, 1.0 if unread else exceeds(second, total[action], seen[action])
-
-
-@kernel
-def largest(draw, total, seen, actions):
-    """The action of the largest number, and the second largest number."""
     tries = local(BOTH)
     at = 0
-    action = 0
+    action = -1
     best = -1.0
     second = -1.0
     for i in actions:
@@ -95,12 +81,7 @@ def largest(draw, total, seen, actions):
         second = max(second, min(best, value))
         action = i if value > best else action
         best = max(best, value)
-    return action, second
-
-
-@kernel
-def exceeds(second, total, seen):
-    """The probability that an action's number exceeds the largest of the others."""
-    if second <= 0.0:
-        return 1.0
-    return min(max(beta_tail(second, 1.0 + total, max(1.0 + seen - total, 1.0)), 1e-300), 1.0)
+    if params.unread or second <= 0.0:
+        return action, 1.0
+    tail = beta_tail(second, 1.0 + total[action], max(1.0 + seen[action] - total[action], 1.0))
+    return action, min(max(tail, 1e-300), 1.0)

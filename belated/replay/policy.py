@@ -12,8 +12,9 @@ import numpy as np
 
 from belated import catalog
 from belated.errors import InvalidArgument
+from belated.logs import collect, plain_reading, scan
 from belated.protocols import Floats
-from belated.replay.columns import Whole, read_frame
+from belated.replay.columns import Whole
 from belated.replay.log import Log
 
 #: How far from 1 the probabilities of a policy may add up.
@@ -78,7 +79,8 @@ def read_policy(given: Any, log: Log, name: str | None = None) -> Policy:
         raise InvalidArgument(
             f"there is no policy {str(given)!r}: {hint}, and a table is a .parquet, .csv or .jsonl file"
         )
-    return _table(read_frame(given), log, called)
+    with plain_reading(given):
+        return _table(collect(scan(given)), log, called)
 
 
 def _column(called: str, log: Log, name: str) -> Policy:
