@@ -22,6 +22,7 @@ from belated.engine.certificate import Certificate
 from belated.errors import Unsupported
 from belated.forecasters.batches import batches
 from belated.kernels import matern, squared_exponential
+from belated.replay import Answer, Replay, read_log
 
 FEEDBACK = {
     "bandit": "its own reward",
@@ -35,7 +36,7 @@ API = {
     "Play": (bl.play, bl.Result, Certificate),
     "Studies": (bl.studies.Study, bl.studies.Results, bl.studies.Local),
     "Bounds": (bl.bounds,),
-    "Logs": (bl.audit, Audit, bl.replay),
+    "Logs": (bl.audit, Audit, bl.replay, Replay, Answer, read_log),
     "Writing your own": (bl.Learner, bl.Forecaster, bl.Game, bl.Delays, bl.PlainLearner, bl.Decision, bl.kernel),
     "The client of a service": (Client,),
 }

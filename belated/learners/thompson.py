@@ -73,7 +73,7 @@ def drawn(params, total, seen, draw, actions):
     """
     tries = local(BOTH)
     at = 0
-    action = 0
+    action = -1
     best = -1.0
     second = -1.0
     for i in actions:
