@@ -84,6 +84,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
     """
+    if isinstance(given, Forecaster) and not isinstance(given.learner, Learner):
+        return given  # over plain learners: there is nothing to fill in
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
     known: dict[str, Any] = {
@@ -129,7 +131,7 @@ def game(given: Any, feedback: str | None = None) -> Game:
     """A game; one that does not say what feedback it gives, and may choose, gives this.
 
     >>> game("randomwalk(3)", feedback="bandit")
-    RandomWalk(actions=3, step=0.01, start=None, feedback='bandit')
+    RandomWalk(actions=3, step=0.01, start=None, feedback='bandit', dynamic=False)
     """
     data = read("game", given)
     make = catalog.find("game", data["name"])
@@ -349,6 +351,7 @@ def _name(kind: str, name: str) -> str:
     return name.lower()
 
 
+@cache
 def _parameters(make: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
 

@@ -43,7 +43,7 @@ class Direct(Forecaster):
     chooses_among = True
     plays_reactive = True
     keeps_order = True
-    numbers_letters = False
+    numbers_letters = reads_probability = False
     excludes = ("reward",)
     wants = (
         "Direct's theorems allow delays that depend on the action, but not on the reward, and whether they do cannot "
@@ -100,7 +100,7 @@ class Direct(Forecaster):
 
     def theorem(self, case: Case) -> Theorem | str:
         learner, name = case.learner, type(case.learner).__name__
-        if case.by_reward:
+        if case.by_reward and not learner.any_delays:
             return "the delays depend on the reward, which the theorems about Direct exclude"
         if learner.keeps and (case.longest is None or case.longest >= learner.keeps):
             return f"feedback may be {learner.keeps} rounds late or more, which {name} drops"

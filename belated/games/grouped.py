@@ -150,7 +150,7 @@ class Grouped(Game):
         parts = [np.asarray(game.params(), float) for game in self.games]
         room = max(map(len, parts))
         padded = [np.concatenate([part, np.zeros(room - len(part))]) for part in parts]
-        spared = [] if self.best is None else np.max(self.means, axis=1) - self._rewards(self.best)
+        spared = np.empty(0) if self.best is None else np.max(self.means, axis=1) - self._rewards(self.best)
         return np.concatenate([[len(parts), room, self._room], np.cumsum(self.chances), *padded, spared])
 
     @property

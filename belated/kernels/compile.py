@@ -30,6 +30,8 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from belated.kernels.inlining import Compiler
+
 log = logging.getLogger("belated")
 
 #: True when kernels are compiled; False when `NUMBA_DISABLE_JIT` keeps them plain Python.
@@ -60,7 +62,9 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
     if not COMPILED or not isinstance(function, FunctionType):
         return function
     if function not in _kernels:
-        dispatcher: Any = numba.njit(nogil=True, error_model="numpy", inline="always" if inline else "never")(function)
+        dispatcher: Any = numba.njit(
+            nogil=True, error_model="numpy", inline="always" if inline else "never", pipeline_class=Compiler
+        )(function)
         digest = _digest(function, inline)
         if digest is not None:
             dispatcher._belated_identity = digest
@@ -155,7 +159,9 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
     from numba.core.ccallback import CFunc
 
     options = {"nopython": True, "nogil": True, "error_model": "numpy"}
-    carrier: Any = CFunc(compiled.py_func, (signature.args, signature.return_type), locals={}, options=options)
+    carrier: Any = CFunc(
+        compiled.py_func, (signature.args, signature.return_type), locals={}, options=options, pipeline_class=Compiler
+    )
     if digest is not None:
         carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", digest)
     carrier.compile()
