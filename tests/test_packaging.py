@@ -30,6 +30,8 @@ def test_wheel_holds_the_package_and_its_types(built):
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "belated/py.typed" in names and "belated/forecasters/bold.py" in names
+    prose = {path.relative_to(ROOT).as_posix() for path in (ROOT / "belated" / "studies").rglob("*.html")}
+    assert len(prose) > 20 and prose | {"belated/report/page.css"} <= set(names)
     assert not any(name.startswith(("tests", "benchmarks")) for name in names)
 
 

@@ -62,8 +62,8 @@ def test_every_subsection_has_a_figure_findings_and_data(section, tmp_path):
 
 def test_what_is_exact_is_exact_in_a_tiny_version_too(section):
     for start in ("Under constant delays", "The first phase", "QPM-D and Delayed-UCB1 play", "Without delay"):
-        assert word_of(section, start) == "matches", start
-    assert word_of(section, "Without expiry the open tickets") == "matches"
+        assert word_of(section, start) == "identity", start
+    assert word_of(section, "Without expiry the open tickets") == "identity"
 
 
 def test_no_bound_is_given_where_no_theorem_applies(section):
@@ -184,7 +184,7 @@ def test_a_ratio_to_what_may_be_zero_says_nothing():
 
 def test_memory_is_counted_exactly(finished):
     found = cost.cost_section(finished, SMALL)
-    assert [f.word for f in found.findings] == ["matches", "matches", "holds", "matches", "shown"]
+    assert [f.word for f in found.findings] == ["identity"] * 4 + ["shown"]
     assert len(found.drawings) == 2
     used = finished[SMALL]
     assert [used["BOLD", d].instances for d in SMALL.delays] == [2, 21, 301]
@@ -199,7 +199,7 @@ def test_a_wrong_count_fails(finished):
     used["BOLD", 20] = dataclasses.replace(used["BOLD", 20], instances=20)
     used["QPM-D", 20] = dataclasses.replace(used["QPM-D", 20], queued=10**6)
     words = [f.word for f in cost._findings(used, SMALL)]
-    assert words == ["fails", "matches", "fails", "matches", "shown"]
+    assert words == ["fails", "identity", "fails", "identity", "shown"]
 
 
 def test_the_queues_are_seen_as_they_are():

@@ -92,7 +92,7 @@ def test_a_series_knows_its_games(done):
 
 def test_bits(done, monkeypatch):
     found = words(done, weinberger)
-    assert list(found.values()) == ["matches", "matches", "holds", "holds", "shown"]
+    assert list(found.values()) == ["identity", "matches", "holds", "holds", "shown"]
     cover = done[weinberger.plays(TINY["weinberger"])[weinberger.COVER, 3]]
     assert np.abs(cover.regret - subsampling(64, 3)).max() < 1e-12
     assert cover.bound == pytest.approx(subsampling(64, 3)), "what BOLD over Cover states is what it has"
@@ -182,7 +182,7 @@ def test_points_of_a_gaussian_process(done):
 
 
 def test_states(done, monkeypatch):
-    assert list(words(done, neu).values()) == ["no bound", "matches", "shown"]
+    assert list(words(done, neu).values()) == ["no bound", "identity", "shown"]
     assert neu.game(20_000).best == pytest.approx(0.532063, abs=1e-4)
     monkeypatch.setattr(neu, "FREE", (0, 4, 5))
     assert word(done, neu, "Delays below N") == "fails"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,55 +19,10 @@ from typing import Any
 from belated.report.figures import rendered
 from belated.report.files import write_whole
 from belated.report.stats import number
+from belated.report.words import ALARMS, ASIDE, TONES, explained, says, tallied
+from belated.report.words import MEANING as MEANING
+from belated.report.words import ORDER as ORDER
 from belated.theory.verdicts import Verdict
-
-#: How a word is shown.
-TONES = {
-    "holds": "good",
-    "holds, uninformative": "weak",
-    "likely holds": "weak",
-    "likely holds, uninformative": "weak",
-    "matches": "good",
-    "vacuous": "dull",
-    "no bound": "dull",
-    "unclear": "doubt",
-    "likely fails": "bad",
-    "fails": "bad",
-    "shown": "told",
-    "bound": "good",
-    "doubtful": "doubt",
-    "no sign": "good",
-    "too few": "dull",
-    "depends slightly": "doubt",
-    "depends": "bad",
-}
-#: From bad to good: what many verdicts come to together.
-ORDER = (
-    "fails",
-    "likely fails",
-    "unclear",
-    "likely holds",
-    "holds",
-    "matches",
-    "likely holds, uninformative",
-    "holds, uninformative",
-    "vacuous",
-    "no bound",
-    "shown",
-)
-#: What of it is a warning, however few of the cells it comes from.
-ALARMS = ORDER[:3]
-#: What every page with verdicts and bands says of them.
-MEANING = (
-    "Bands, and what stands behind ±, are 95% intervals of a mean alone: Student's, longer where values are skewed, an "
-    "approximation. <i>Low</i> and <i>high</i> are intervals that hold whatever the law of what was measured, because "
-    "it is bounded, for all cells of the verdict together with 99% confidence. <i>Holds</i> and <i>fails</i> rest on "
-    "them; <i>likely</i> says that they do not decide, and that the approximation does, at the same level. "
-    "<i>Matches</i> says that an approximate interval contains the number. A bound more than twenty times what was "
-    "measured is called uninformative, one that cannot be broken (regret is at most n times the largest gap, or n "
-    "times the range of the rewards) vacuous."
-)
-
 
 #: Letters of an entry of a table from which on it may be broken into lines.
 LONG = 30
@@ -97,7 +53,10 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table. Numbers are shown short; a Verdict as its word; `folded` hides it behind its caption."""
+    """A table. Numbers are shown short; a Verdict as its word; `folded` hides it behind its caption.
+
+    Of an entry of several lines all but the first are shown small.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -125,10 +84,21 @@ class Section:
     title: str
     blocks: list[Block] = field(default_factory=list)
     frames: dict[str, Any] = field(default_factory=dict)  #: polars frames, written as data/NAME.parquet
+    short: Finding | None = None  #: its line of the summary
+    main: Sequence[str] = ()  #: the figures, by name, that the summary shows too
 
     @property
     def findings(self) -> list[Finding]:
         return [block for block in self.blocks if isinstance(block, Finding)]
+
+    @property
+    def words(self) -> list[str]:
+        """The words of verdicts that it uses, also in details and tables; some of these say more."""
+        found = [self.short, *self.findings] if self.short else self.findings
+        tables = [block for block in self.blocks if isinstance(block, Rows)]
+        entries = [getattr(entry, "word", entry) for table in tables for row in table.rows for entry in row]
+        said = [text for each in found for text in (each.word, each.detail)]
+        return said + [entry for entry in entries if isinstance(entry, str) and entry in TONES]
 
     @property
     def drawings(self) -> list[Drawing]:
@@ -163,6 +133,16 @@ def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Find
     return Finding(statement, word, "; ".join([*parts, note] if note else parts))
 
 
+def identity(statement: str, word: str, detail: str = "") -> Finding:
+    """A finding of what must be so by construction: an identity if it is, and else what the data gave."""
+    return Finding(statement, "identity" if word in ("holds", "matches") else word, detail)
+
+
+def worst(words: Iterable[str]) -> str:
+    """What several words come to together."""
+    return min(words, key=ORDER.index)
+
+
 def _span(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -175,8 +155,7 @@ def counted(words: Sequence[str]) -> str:
     'of 3 cells: 1 x likely holds, 2 x holds; in 1 more the bound is vacuous'
     """
     telling = [word for word in words if word not in ("vacuous", "no bound")]
-    told = ", ".join(f"{telling.count(word)} x {word}" for word in ORDER if word in telling)
-    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {told}"] if telling else []
+    parts = [f"of {len(telling)} cell{'' if len(telling) == 1 else 's'}: {tallied(telling)}"] if telling else []
     for word, said in (("vacuous", "the bound is vacuous"), ("no bound", "there is no bound")):
         if word in words:
             parts.append(f"in {words.count(word)} {'more ' if telling else ''}{said}")
@@ -185,7 +164,11 @@ def counted(words: Sequence[str]) -> str:
 
 @dataclass
 class Page:
-    """A report: a title, an introduction and sections."""
+    """A report: a title, an introduction and sections.
+
+    Where sections have a line for it, the page begins with a summary: the lines, what their words say, and the main
+    figures. All verdicts of several sections stand in tables at its end.
+    """
 
     title: str
     lead: str
@@ -218,20 +201,21 @@ class Page:
         return path
 
     def html(self, images: dict[str, str]) -> str:
-        from belated.version import __version__
-
         style = resources.files("belated.report").joinpath("page.css").read_text(encoding="utf-8")
-        body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>']
-        if len(self.sections) > 1:
+        body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>', *self._summary(images)]
+        several = len(self.sections) > 1
+        verdicts = self._verdicts() if several else []
+        if several:
             listed = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in self.sections)
-            body.append(f"<nav><ol>{listed}</ol></nav>")
-            body += self._summary()
+            last = '<li><a href="#verdicts">All verdicts</a></li>' if verdicts else ""
+            body.append(f"<nav><ol>{listed}{last}</ol></nav>")
         for number_, section in enumerate(self.sections, start=1):
-            heading = f"{number_}. {section.title}" if len(self.sections) > 1 else section.title
+            heading = f"{number_}. {section.title}" if several else section.title
             body.append(f'<h2 id="{section.name}">{escape(heading)}</h2>')
             body += _blocks(section.blocks, images)
+        body += verdicts
         notes = "".join(f"<p>{note}</p>" for note in self.notes)
-        body.append(f"<footer>{notes}<p>Made by belated {__version__}.</p></footer>")
+        body.append(f"<footer>{notes}<p>{made_by()}</p></footer>")
         joined = "\n".join(body)
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -239,23 +223,71 @@ class Page:
             f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{joined}\n</main>\n</body>\n</html>\n"
         )
 
-    def _summary(self) -> list[str]:
-        rows = [
-            f'<tr><td class="words">{_word(found.word)}</td>'
-            f'<td class="words wide">{found.statement}{_detail(found)}</td>'
-            f'<td class="words part"><a href="#{section.name}">{escape(section.name)}</a></td></tr>'
-            for section in self.sections
-            for found in section.findings
-        ]
-        if not rows:
+    def _summary(self, images: dict[str, str]) -> list[str]:
+        """The lines of the sections, what all words of the page say, and the main figures."""
+        short = [(section, section.short) for section in self.sections if section.short]
+        if not short:
             return []
-        head = "".join(f'<th scope="col" class="words {name}">{name}</th>' for name in ("verdict", "statement", "part"))
-        table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-        return ["<h3>All verdicts</h3>", _scroll(f"<table>{table}</table>", "All verdicts")]
+        lines = "".join(
+            f'<li>{_word(line.word)}<span>{line.statement} (<a href="#{each.name}">{escape(each.name)}</a>)</span></li>'
+            for each, line in short
+        )
+        words = explained(" ".join(each for section in self.sections for each in section.words))
+        said = "".join(f"<dt>{_word(word, told=False)}</dt><dd>{meaning}</dd>" for word, meaning in words.items())
+        chosen = [each for section in self.sections for each in section.drawings if each.name in section.main]
+        return [
+            f'<h2 id="short">In short</h2><ul class="short">{lines}</ul>',
+            f'<h3 id="words">What the words say</h3><dl class="words">{said}</dl>',
+            *_blocks(chosen, images),
+        ]
+
+    def _verdicts(self) -> list[str]:
+        """All findings: verdicts on claims first, and apart from them what is none."""
+        found = [(section.name, each) for section in self.sections for each in section.findings]
+        if not found:
+            return []
+        claims = [row for row in found if row[1].word not in ASIDE]
+        words = [each.word for _, each in claims]
+        body = ['<h2 id="verdicts">All verdicts</h2>']
+        if claims:
+            body += [f"<p>{len(claims)} verdicts on claims: {tallied(words)}.</p>", _found(claims, "All verdicts")]
+        for word, title in zip(ASIDE, ("without a bound", "identities", "shown without a claim"), strict=True):
+            rows = [row for row in found if row[1].word == word]
+            if rows:
+                title = f"No verdicts, {title}: {len(rows)}"
+                body.append(f"<details><summary>{title}</summary>{_found(rows, title)}</details>")
+        return body
 
 
-def _word(word: str) -> str:
-    return f'<span class="word {TONES.get(word, "told")}">{escape(word)}</span>'
+def made_by() -> str:
+    """Which versions made a page."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    from belated.version import __version__
+
+    needed = ("numpy", "numba", "scipy", "matplotlib", "polars", "pyarrow")
+    used = ", ".join(f"{name} {version(name)}" for name in needed)
+    return f"Made by belated {__version__} with Python {python_version()}, {used}."
+
+
+def _found(rows: Sequence[tuple[str, Finding]], name: str) -> str:
+    """Findings as a table: the word, the statement and the name of the section."""
+    lines = "".join(
+        f'<tr><td class="words">{_word(found.word)}</td>'
+        f'<td class="words wide">{found.statement}{_detail(found)}</td>'
+        f'<td class="words part"><a href="#{section}">{escape(section)}</a></td></tr>'
+        for section, found in rows
+    )
+    head = "".join(f'<th scope="col" class="words {name}">{name}</th>' for name in ("verdict", "statement", "part"))
+    return _scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>", name)
+
+
+def _word(word: str, told: bool = True) -> str:
+    """A word of a verdict; what it says comes up beside it."""
+    said = re.sub(r"<[^>]+>", "", says(word)) if told else ""
+    title = f' title="{escape(said, quote=True)}"' if said else ""
+    return f'<span class="word {TONES.get(word, "told")}"{title}>{escape(word)}</span>'
 
 
 def _blocks(blocks: Sequence[Block], images: dict[str, str]) -> list[str]:
@@ -308,7 +340,7 @@ def _entry(value: Any, words: bool) -> str:
     if isinstance(value, Verdict):
         shown = _word(value.word)
     elif isinstance(value, str):
-        shown = _word(value) if value in TONES else escape(value)
+        shown = _word(value) if value in TONES else _lines(value)
     elif isinstance(value, bool):
         shown = "yes" if value else "no"
     elif isinstance(value, int):
@@ -316,6 +348,11 @@ def _entry(value: Any, words: bool) -> str:
     else:
         shown = number(value)
     return f"<td{_class(words, len(shown) > LONG and not shown.startswith('<'))}>{shown}</td>"
+
+
+def _lines(value: str) -> str:
+    first, *more = map(escape, value.split("\n"))
+    return first + "".join(f"<small>{line}</small>" for line in more)
 
 
 def _class(words: bool, long: bool = False) -> str:

@@ -7,11 +7,14 @@ a claim of the paper (or one that lies near), the cells that test it, and the se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from belated import catalog
 from belated.errors import InvalidArgument
-from belated.report.page import MEANING, Page, Section
+from belated.report.page import Page, Section
+from belated.report.prose import Prose
+from belated.report.words import BANDS
 from belated.studies.cells import Cell
 from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, related, stochastic, table
 from belated.studies.paper.part import Part
@@ -31,14 +34,7 @@ PARTS = (
     published.PART,
 )
 
-LEAD = (
-    "Feedback comes late: an ad is shown now, the sale comes days later, and others must be served meanwhile. "
-    "Joulani, György and Szepesvári (<i>Online Learning under Delayed Feedback</i>, ICML 2013) prove what that costs. "
-    "Their paper has no experiments. Here are some for its claims, on bandits, with full information and in partial "
-    "monitoring, with and without side information, and for those who came before it: the formula, what was measured "
-    "beside it, and a verdict computed from the data. In BOLD's bound <i>f</i> stands for min(<i>m</i>, "
-    "<i>f</i>(max(<i>m</i>, 1))), which is what the theorem needs: concave, and 0 at 0."
-)
+WORDS = Prose(__name__)
 
 
 def choose(names: Sequence[str]) -> list[Part]:
@@ -71,21 +67,30 @@ def run_paper(
     shown = [part for part in PARTS if part in chosen or all(store.has(cell.key) for cell in part.cells(full))]
     sections = [part.section(done, full) for part in shown]
     cells = [cell for part in shown for cell in part.cells(full)]
-    page = Page("Online learning under delayed feedback, measured", LEAD, sections, _notes(cells, full, shown))
+    page = Page(WORDS("title"), WORDS("lead"), sections, [*_notes(cells, full, shown), _origin(shown, store, full)])
     return page.write(out), [s for s, part in zip(sections, shown, strict=True) if part in chosen], state
 
 
 def _notes(cells: Sequence[Cell], full: bool, shown: Sequence[Part]) -> list[str]:
     unique = {cell.key: cell for cell in cells}
     decisions = sum(cell.decisions for cell in unique.values())
-    version = "the long version" if full else "the short version (<code>belated paper --full</code> is the long one)"
-    notes = [
-        f"{len(unique):,} cells, {decisions:,} simulated decisions: {version}. {MEANING} "
-        "What is compared met the same outcomes and delays, unless a caption says otherwise. "
-        "Data: <code>data/*.parquet</code>; figures: "
-        "<code>figures/</code>."
-    ]
+    version = WORDS("long version" if full else "short version")
+    notes = [WORDS("size", cells=len(unique), decisions=decisions, version=version, bands=BANDS)]
     missing = [part.name for part in PARTS if part not in shown]
-    if missing:
-        notes.append(f"Not on this page yet: {', '.join(missing)}. <code>belated paper</code> makes the whole one.")
-    return notes
+    return [*notes, WORDS("missing", missing=", ".join(missing))] if missing else notes
+
+
+def _origin(shown: Sequence[Part], store: Store, full: bool) -> str:
+    """The seeds of the parts, and when the last of their cells was computed: a second run says the same."""
+    found = {part.name: part.cells(full) for part in shown}
+    own = {name: sorted({seed for cell in cells if (seed := _seed(cell)) is not None}) for name, cells in found.items()}
+    newest = max(store.path(cell.key).stat().st_mtime for cells in found.values() for cell in cells)
+    seeds = "; ".join(f"{name} {', '.join(map(str, each))}" for name, each in own.items())
+    return WORDS("seeds", seeds=seeds, date=datetime.fromtimestamp(newest, UTC).date().isoformat())
+
+
+def _seed(cell: Cell) -> int | None:
+    """The seed that a cell says it has, or the play in it."""
+    data = cell.describe()
+    found: int | None = data.get("play", data).get("seed")
+    return found

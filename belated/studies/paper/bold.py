@@ -7,148 +7,27 @@ regret of every forecaster is known exactly, and stands beside the bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from belated.delays import Constant, Geometric, Pareto, Uniform
-from belated.engine.result import Result
-from belated.forecasters import BOLD
-from belated.games import Block, RandomWalk, Switching
-from belated.learners import Exp3, Hedge, TsallisINF
-from belated.protocols import Delays, Feedback, Game, Learner
+from belated.protocols import Learner
 from belated.report import figures
-from belated.report.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.page import Drawing, Finding, Rows, Section, finding, identity, worst
+from belated.report.prose import Prose
 from belated.report.stats import Fit, Interval, matching, mean_interval, number, power_fit
-from belated.studies.cells import Cell, Play
-from belated.studies.paper.part import Part
+from belated.studies.cells import Cell
+from belated.studies.paper import adversaries
+from belated.studies.paper.adversaries import FULL, GAMES, LAWS, SHORT, Played, Scale, grid, judged
+from belated.studies.paper.part import Part, ratios
 from belated.studies.results import cell_frame, curve_frame, replication_frame
 from belated.studies.run import Done
 from belated.theory import bounds
-from belated.theory.verdicts import LEVEL, Verdict, judge
+from belated.theory.verdicts import LEVEL, judge
 
-ACTIONS = 5
-SEED = 1
-STEP = 0.05  #: of the random walk
-SWITCH, GOOD, BAD = 0.001, 0.6, 0.4  #: how often the best action changes, what it pays, what others pay
+WORDS = Prose(__name__)
 #: An exponent known less well than this says nothing.
 WIDEST = 0.2
-GAMES = ("random walk", "switching", "block")
-LAWS = ("constant", "uniform", "geometric", "Pareto")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is played: mean delays, and for the block adversary the lengths tau + 1 of its blocks."""
-
-    rounds: int
-    means: tuple[int, ...]
-    replications: dict[str, int]  #: by learner: the smaller the bound, the more it takes to be sure
-    block_rounds: int
-    lengths: tuple[int, ...]
-    block_replications: int
-
-
-# Blocks are short beside the horizon: with 512 of them and more, the exact law has the exponent 1/2 to three digits.
-SHORT = Scale(
-    20_000,
-    (3, 10, 31, 100),
-    {"Hedge": 300, "Exp3": 160, "Tsallis-INF": 96},
-    16_384,
-    (1, 2, 4, 8, 16, 32),
-    400,
-)
-FULL = Scale(
-    100_000,
-    (3, 10, 31, 100, 316),
-    {"Hedge": 600, "Exp3": 240, "Tsallis-INF": 130},
-    65_536,
-    (1, 2, 4, 8, 16, 32, 64, 128),
-    900,
-)
-
-
-class Point(NamedTuple):
-    """A cell and what figures and tables call it."""
-
-    learner: str
-    game: str
-    law: str
-    cell: Play
-
-
-class Played(NamedTuple):
-    """A point with its result and the verdict on Theorem 1."""
-
-    point: Point
-    result: Result
-    verdict: Verdict
-
-    @property
-    def instances(self) -> float:
-        """The mean of G* + 1."""
-        return float(self.result.peak.mean()) + 1.0
-
-    @property
-    def samples(self) -> Any:
-        """The regret of each replication at the horizon."""
-        return self.result.regret[:, -1]
-
-    @property
-    def exact(self) -> float:
-        """The expected regret of every forecaster, on the block adversary."""
-        game = self.point.cell.game
-        assert isinstance(game, Block)
-        return bounds.block_adversary(self.result.rounds, game.length - 1, ACTIONS)
-
-
-def learners() -> dict[str, Learner]:
-    return {"Hedge": Hedge(ACTIONS), "Exp3": Exp3(ACTIONS), "Tsallis-INF": TsallisINF(ACTIONS)}
-
-
-def sight(learner: Learner) -> Feedback:
-    """What the learner is to be shown."""
-    return "full" if learner.feedback == "full" else "bandit"
-
-
-def wanderers(learner: Learner) -> dict[str, Game]:
-    """Adversaries that wander fast enough for regret to be positive, slowly enough for something to be learnt."""
-    seen = sight(learner)
-    return {
-        "random walk": RandomWalk(ACTIONS, step=STEP, feedback=seen),
-        "switching": Switching(ACTIONS, probability=SWITCH, good=GOOD, bad=BAD, feedback=seen),
-    }
-
-
-def laws(means: Sequence[int]) -> list[tuple[str, Delays]]:
-    """Laws of the same means; no delay at all is a constant."""
-    listed: list[tuple[str, Delays]] = [("constant", Constant(0))]
-    for mean in means:
-        listed += [
-            ("constant", Constant(mean)),
-            ("uniform", Uniform(0, 2 * mean)),
-            ("geometric", Geometric(mean=mean)),
-            ("Pareto", Pareto(mean=mean)),
-        ]
-    return listed
-
-
-def grid(scale: Scale) -> list[Point]:
-    """All that is played."""
-    points = []
-    for name, learner in learners().items():
-        for game_name, game in wanderers(learner).items():
-            for law, delays in laws(scale.means):
-                cell = Play(BOLD(learner), game, delays, scale.rounds, scale.replications[name], SEED)
-                points.append(Point(name, game_name, law, cell))
-        for length in scale.lengths:
-            block = Block(ACTIONS, length, feedback=sight(learner))
-            delays = Constant(length - 1)
-            # Blocks of different lengths would share coins under one seed.
-            cell = Play(BOLD(learner), block, delays, scale.block_rounds, scale.block_replications, SEED + length)
-            points.append(Point(name, "block", "constant", cell))
-    return points
 
 
 def cells(full: bool) -> list[Cell]:
@@ -159,20 +38,17 @@ def section(done: Done, full: bool) -> Section:
     return describe(done, FULL if full else SHORT)
 
 
-def judged(done: Done, scale: Scale) -> list[Played]:
-    """All cells with their verdicts, which hold together."""
-    points = grid(scale)
-    return [Played(point, done[point.cell], done[point.cell].judge(family=len(points))) for point in points]
-
-
 def describe(done: Done, scale: Scale) -> Section:
     """The section of a grid of any scale."""
     played = judged(done, scale)
     block = [p for p in played if p.point.game == "block"]
     pairs = [(p.point.cell, p.result) for p in played]
     blocks = [
-        *_claim(),
-        *_experiment(scale),
+        WORDS.text("claim"),
+        WORDS.formula("theorem formula"),
+        WORDS.text("corollary claim"),
+        WORDS.formula("corollary formula"),
+        _experiment(scale),
         *(_theorem(game, [p for p in played if p.point.game == game]) for game in GAMES),
         _corollary(played),
         exactness(block),
@@ -191,68 +67,36 @@ def describe(done: Done, scale: Scale) -> Section:
         "bold-curves": curve_frame(pairs),
         "bold-replications": replication_frame(pairs),
     }
-    return Section(PART.name, PART.title, blocks, frames)
+    return Section(PART.name, PART.title, blocks, frames, _short(played), ["bold-block"])
 
 
-# What is claimed and what was done.
-
-
-def _claim() -> list[Any]:
-    return [
-        Text(
-            "BOLD runs one instance of a base learner for each outstanding feedback. If the base has regret at most "
-            "<i>f</i>(<i>n</i>) without delay, against every oblivious adversary, then BOLD's regret under any delays "
-            "that do not depend on the actions is at most the following, with <i>G</i>* the peak of outstanding "
-            "feedback. For a base with a root, the delay multiplies the bound by √(<i>G</i>* + 1)."
-        ),
-        Formula(
-            "E <i>R<sub>n</sub></i> ≤ E[(<i>G</i>* + 1) <i>f</i>(<i>n</i> / (<i>G</i>* + 1))] "
-            "≤ (E <i>G</i>* + 1) <i>f</i>(<i>n</i> / (E <i>G</i>* + 1))"
-        ),
-        Text("The corollary, for i.i.d. delays with a finite mean and any tail:"),
-        Formula(
-            "E <i>R<sub>n</sub></i> ≤ (<i>B</i> + 2) <i>f</i>(<i>n</i> / (<i>B</i> + 2)), &nbsp; "
-            "<i>B</i> = E<i>τ</i> + 2 ln <i>n</i> + √(4 E<i>τ</i> ln <i>n</i>)"
-        ),
-    ]
-
-
-def _experiment(scale: Scale) -> list[Any]:
-    return [
-        Text(
-            f"<p>{ACTIONS} actions. Bases: Hedge, which sees all rewards, <i>f</i> = √(<i>n</i> ln <i>K</i>); Exp3, "
-            "which sees its own, <i>f</i> = 2√(<i>nK</i> ln <i>K</i>); Tsallis-INF, the same, "
-            "<i>f</i> = 4√(<i>Kn</i>) + 1. Delays: constant, uniform on 0 to twice the mean, geometric, and Pareto "
-            "with exponent 1.5 (finite mean, infinite variance), of the means "
-            f"0 (constant), {', '.join(map(str, scale.means))}.</p>"
-            "<ul><li>Random walk: the reward of each action goes up or down by "
-            f"{STEP} a round, reflected at 0 and 1.</li><li>Switching: one action pays with probability {GOOD}, the "
-            f"others with {BAD}; which one changes every {1 / SWITCH:,.0f} rounds on average.</li>"
-            "<li>Block: in each block of <i>τ</i> + 1 rounds an action's reward is one fair coin, and the delay is "
-            "<i>τ</i>. Nothing about a block is known before it ends, so every forecaster expects exactly the same "
-            "regret: (<i>τ</i> + 1)(E max<sub>i</sub> <i>X<sub>i</sub></i> - <i>m</i>/2), with <i>m</i> = "
-            "<i>n</i>/(<i>τ</i> + 1) and <i>X<sub>i</sub></i> independent Bin(<i>m</i>, 1/2). No algorithm can do "
-            "better against it, whatever it sees.</li></ul>"
-            f"<p>{scale.rounds:,} rounds, replications a cell: "
-            f"{', '.join(f'{count} ({name})' for name, count in scale.replications.items())}; on blocks "
-            f"{scale.block_rounds:,} x {scale.block_replications}. Regret is realised, against the best fixed action "
-            "in hindsight. It may be negative: on an adversary that wanders slowly a learner can beat every fixed "
-            "action.</p>"
-        )
-    ]
+def _experiment(scale: Scale) -> Any:
+    return WORDS.text(
+        "experiment",
+        scale=scale,
+        actions=adversaries.ACTIONS,
+        means=", ".join(map(str, scale.means)),
+        step=adversaries.STEP,
+        good=adversaries.GOOD,
+        bad=adversaries.BAD,
+        every=1 / adversaries.SWITCH,
+        replications=", ".join(f"{count} ({name})" for name, count in scale.replications.items()),
+    )
 
 
 # Verdicts.
 
 
+def _short(played: Sequence[Played]) -> Finding:
+    verdicts = [p.verdict for p in played]
+    least, most = ratios(verdicts)
+    return finding(WORDS("short", least=least, most=most, games=len(GAMES)), verdicts)
+
+
 def _theorem(game: str, played: Sequence[Played]) -> Finding:
-    ratios = {name: [p.verdict.ratio or 0.0 for p in played if p.point.learner == name] for name in learners()}
-    listed = ", ".join(f"{name} {number(min(r))} to {number(max(r))}" for name, r in ratios.items() if r)
-    return finding(
-        f"Theorem 1, {game} adversary: mean regret is at most E[(<i>G</i>* + 1) <i>f</i>(<i>n</i>/(<i>G</i>* + 1))].",
-        [p.verdict for p in played],
-        f"by base: {listed}",
-    )
+    own = {name: [p.verdict.ratio or 0.0 for p in played if p.point.learner == name] for name in adversaries.learners()}
+    listed = ", ".join(f"{name} {number(min(r))} to {number(max(r))}" for name, r in own.items() if r)
+    return finding(WORDS("theorem", game=game), [p.verdict for p in played], f"by base: {listed}")
 
 
 def corollary_bound(played: Played) -> float:
@@ -264,7 +108,7 @@ def corollary_bound(played: Played) -> float:
 
 def _corollary(played: Sequence[Played]) -> Finding:
     verdicts = [judge(p.samples, corollary_bound(p), *p.result.regret_range, family=len(played)) for p in played]
-    return finding("Corollary: the mean of the delays alone bounds the regret, heavy tails included.", verdicts)
+    return finding(WORDS("corollary"), verdicts)
 
 
 def exactness(block: Sequence[Played]) -> Finding:
@@ -273,13 +117,8 @@ def exactness(block: Sequence[Played]) -> Finding:
     together = pooled(block, family)
     intervals = [mean_interval(p.samples, family=family) for p in block]
     word, (_, *agree) = matching([together, *intervals], [1.0, *(p.exact for p in block)])
-    return Finding(
-        "On the block adversary regret equals the exact lower bound, that of every forecaster.",
-        word,
-        f"{sum(agree)} of {len(agree)} intervals contain the exact value; measured / exact over all cells "
-        f"{together.mean:.3f} ({together.low:.3f} to {together.high:.3f}); approximate confidence {LEVEL:.0%} for all "
-        "together",
-    )
+    detail = WORDS("exactness detail", agree=sum(agree), count=len(agree), together=together, level=LEVEL)
+    return identity(WORDS("exactness"), word, detail)
 
 
 def pooled(block: Sequence[Played], family: int) -> Interval:
@@ -289,19 +128,14 @@ def pooled(block: Sequence[Played], family: int) -> Interval:
 
 def growth(block: Sequence[Played]) -> Finding:
     """Whether regret on the block adversary grows like (G* + 1)^(1/2), for all bases together."""
-    own = {name: [p for p in block if p.point.learner == name] for name in learners()}
+    own = {name: [p for p in block if p.point.learner == name] for name in adversaries.learners()}
     level = 1 - (1 - LEVEL) / len(own)
     fits = {name: _fit(group, level) for name, group in own.items()}
     listed = "; ".join(f"{name} {fit}" for name, fit in fits.items())
     law = power_fit([p.instances for p in block], [[p.exact] for p in block])
-    return Finding(
-        "On the block adversary regret grows like (<i>G</i>* + 1)<sup>1/2</sup>: the delay multiplies, as the bound "
-        "says, and no algorithm could avoid it.",
-        min((growth_word(fit) for fit in fits.values()), key=ORDER.index),
-        f"exponents: {listed}; that of the exact lower bound at the same lengths "
-        f"{'-' if law is None else format(law.slope, '.4f')}; approximate confidence {LEVEL:.0%} for all together "
-        "(bootstrap)",
-    )
+    shown = "-" if law is None else format(law.slope, ".4f")
+    detail = WORDS("growth detail", listed=listed, law=shown, level=LEVEL)
+    return identity(WORDS("growth"), worst(growth_word(fit) for fit in fits.values()), detail)
 
 
 def growth_word(fit: Fit | None) -> str:
@@ -316,15 +150,10 @@ def _fit(group: Sequence[Played], level: float = LEVEL) -> Fit | None:
 
 
 def _tightness(block: Sequence[Played]) -> Finding:
-    """How far the bound lies above the exact lower bound, at the longest blocks."""
+    """How many times the exact lower bound the bound is, at the longest blocks."""
     last = {p.point.learner: (p.verdict.bound or 0.0) / p.exact for p in block}
     listed = ", ".join(f"{number(times)} for {name}" for name, times in last.items())
-    return Finding(
-        f"The bound of Theorem 1 is so many times this lower bound: {listed}.",
-        "shown",
-        "with full information the two differ by a constant; whether the bound is tight for bandits the paper leaves "
-        "open, and this adversary cannot tell: against it full information helps nobody",
-    )
+    return Finding(WORDS("tightness", listed=listed), "shown", WORDS("tightness detail"))
 
 
 def _tails(played: Sequence[Played]) -> Finding:
@@ -338,14 +167,11 @@ def _tails(played: Sequence[Played]) -> Finding:
     extra = [mean_interval(p.samples - other.samples, family=len(both)) for p, other in both]
     less, more = sum(i.high < 0 for i in extra), sum(i.low > 0 for i in extra)
     peaks = [p.instances / other.instances for p, other in both]
+    none = len(extra) - less - more
     return Finding(
-        f"At the same mean, a Pareto delay costs less than a constant one in {less} of {len(extra)} settings and more "
-        f"in {more} (no claim of the paper).",
+        WORDS("tails", less=less, more=more, count=len(extra)),
         "shown",
-        f"its <i>G</i>* + 1 is {number(min(peaks))} to {number(max(peaks))} times as large; paired differences, no "
-        f"difference shown in {len(extra) - less - more}, approximate confidence {LEVEL:.0%} for all together. "
-        "Probably because the free instance with the lowest number plays: under a heavy tail a few instances do most "
-        "of the work, while the bound supposes that all play equally often (not tested here)",
+        WORDS("tails detail", least=min(peaks), most=max(peaks), none=none, level=LEVEL),
     )
 
 
@@ -355,7 +181,7 @@ def _tails(played: Sequence[Played]) -> Finding:
 def _wandering(played: Sequence[Played]) -> list[Drawing]:
     drawings = []
     for game in GAMES[:2]:
-        for learner in learners():
+        for learner in adversaries.learners():
             own = [p for p in played if (p.point.game, p.point.learner) == (game, learner)]
             drawings.append(delay_panel(game, learner, own))
     return drawings
@@ -375,10 +201,10 @@ def delay_panel(game: str, learner: str, own: Sequence[Played]) -> Drawing:
     axes.set_ylim(bottom=0.4 * min(shown, default=1.0))
     figures.legend(axes)
     hidden = len(own) - len(shown)
-    left_out = f" Not shown: {hidden} of {len(own)} means, which are not positive." if hidden else ""
+    left_out = " " + WORDS("hidden", hidden=hidden, count=len(own)) if hidden else ""
     name = f"bold-{game.replace(' ', '-')}-{learner.lower()}"
-    caption = f"Regret of BOLD({learner}) on the {game} adversary, {own[0].result.rounds:,} rounds, 95% bands."
-    return Drawing(name, figure, caption + left_out)
+    caption = WORDS("delay caption", learner=learner, game=game, rounds=own[0].result.rounds, hidden=left_out)
+    return Drawing(name, figure, caption)
 
 
 def _bound_line(axes: Any, own: Sequence[Played], number_: int, label: str | None = None) -> None:
@@ -394,7 +220,7 @@ def ratio_panel(played: Sequence[Played]) -> Drawing:
     """Measured over bound in all cells."""
     figure, axes = figures.panel("all cells", "mean of G* + 1", "measured / bound", xscale="log")
     for number_, game in enumerate(GAMES):
-        for learner, marker in zip(learners(), figures.MARKERS, strict=False):
+        for learner, marker in zip(adversaries.learners(), figures.MARKERS, strict=False):
             own = [p for p in played if (p.point.game, p.point.learner) == (game, learner)]
             axes.plot(
                 [p.instances for p in own],
@@ -408,7 +234,7 @@ def ratio_panel(played: Sequence[Played]) -> Drawing:
     axes.axhline(1.0, color="black", linewidth=1.0, linestyle="--")
     axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.05)
     figures.legend(axes, ncols=3, loc="upper center", bbox_to_anchor=(0.45, -0.17))
-    return Drawing("bold-ratio", figure, "Measured regret over the bound of Theorem 1; above 1 it would be broken.")
+    return Drawing("bold-ratio", figure, WORDS("ratio caption"))
 
 
 def block_panel(block: Sequence[Played]) -> Drawing:
@@ -416,18 +242,14 @@ def block_panel(block: Sequence[Played]) -> Drawing:
     figure, axes = figures.panel(
         "block adversary", "G* + 1 = length of a block", "regret at the horizon", xscale="log", yscale="log"
     )
-    for number_, learner in enumerate(learners()):
+    for number_, learner in enumerate(adversaries.learners()):
         own = [p for p in block if p.point.learner == learner]
         figures.means(axes, [p.instances for p in own], [p.samples for p in own], number_, learner, linestyle="")
         _bound_line(axes, own, number_)
     own = [p for p in block if p.point.learner == block[0].point.learner]
     figures.line(axes, [p.instances for p in own], [p.exact for p in own], 6, "exact expectation", linestyle="-")
     figures.legend(axes)
-    caption = (
-        f"The block adversary, {block[0].result.rounds:,} rounds: measured regret (95% bands), its exact expectation, "
-        "which no forecaster can beat, and the bounds of Theorem 1 (dashed)."
-    )
-    return Drawing("bold-block", figure, caption)
+    return Drawing("bold-block", figure, WORDS("block caption", rounds=block[0].result.rounds))
 
 
 def exact_panel(block: Sequence[Played]) -> Drawing:
@@ -435,7 +257,7 @@ def exact_panel(block: Sequence[Played]) -> Drawing:
     figure, axes = figures.panel(
         "block adversary", "G* + 1 = length of a block", "measured / exact expectation", xscale="log"
     )
-    for number_, learner in enumerate(learners()):
+    for number_, learner in enumerate(adversaries.learners()):
         own = [p for p in block if p.point.learner == learner]
         intervals = [mean_interval(p.samples / p.exact, family=len(block) + 1) for p in own]
         axes.errorbar(
@@ -450,8 +272,7 @@ def exact_panel(block: Sequence[Played]) -> Drawing:
         )
     axes.axhline(1.0, color="black", linewidth=1.0)
     figures.legend(axes)
-    caption = f"Measured over exact; bars hold for all cells together with about {LEVEL:.0%} confidence (Student)."
-    return Drawing("bold-exact", figure, caption)
+    return Drawing("bold-exact", figure, WORDS("exact caption", level=LEVEL))
 
 
 def _exponents(played: Sequence[Played]) -> list[Any]:
@@ -464,15 +285,7 @@ def _exponents(played: Sequence[Played]) -> list[Any]:
         left_out = sum(float(p.samples.mean()) <= 0 for p in group)
         rows.append([*key, "-" if fit is None else str(fit), len(group) - left_out, left_out])
     header = ("base", "adversary", "delays", "exponent (99% interval, bootstrap)", "points", "left out")
-    return [
-        Text(
-            "The bound has the exponent 1/2 in <i>G</i>* + 1. It limits the size of regret and not its slope: on an "
-            "easy adversary regret starts far below the bound and may grow faster, or stop growing once every "
-            "instance sees too little to learn anything. So these exponents are told without a verdict; only the "
-            "block adversary, where the exact law is known, has one."
-        ),
-        Rows(header, rows, "Exponents of regret in G* + 1. Means that are not positive have no logarithm: left out."),
-    ]
+    return [WORDS.text("exponents"), Rows(header, rows, WORDS("exponents caption"))]
 
 
 def _table(played: Sequence[Played]) -> Rows:

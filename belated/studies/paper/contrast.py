@@ -20,8 +20,9 @@ from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Learner
 from belated.report import figures
-from belated.report.page import ORDER, Drawing, Finding, Formula, Rows, Section, Text, counted, finding
-from belated.report.stats import Fit, Interval, line_fit, matching, number
+from belated.report.page import Drawing, Finding, Rows, Section, counted, finding, identity, worst
+from belated.report.prose import Prose
+from belated.report.stats import Fit, Interval, line_fit, matching
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, undecided
 from belated.studies.results import cell_frame, replication_frame
@@ -29,6 +30,7 @@ from belated.studies.run import Done
 from belated.theory.intervals import Ends, reach
 from belated.theory.verdicts import LEVEL, Verdict, side
 
+WORDS = Prose(__name__)
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 GAPS = np.array([max(MEANS) - mean for mean in MEANS])
 SEED = 1
@@ -118,7 +120,12 @@ def describe(done: Done, scale: Scale) -> Section:
     delayed = [point for point in points if point.rule != "alone"]
     pairs = [(point.cell, results[point[:3]]) for point in delayed]
     verdicts = {point[:3]: results[point[:3]].judge(family=len(delayed)) for point in delayed}
-    blocks: list[Any] = [*_claim(), *_experiment(scale)]
+    blocks: list[Any] = [
+        WORDS.text("claim"),
+        WORDS.formula("bold formula"),
+        WORDS.formula("qpmd formula"),
+        _experiment(scale),
+    ]
     for rule in RULES:
         blocks.append(_bounds(rule, [v for (_, own, _), v in verdicts.items() if own == rule]))
     adds = {key: (done[late], done[base]) for key, (late, base) in penalty_cells(scale).items()}
@@ -127,42 +134,19 @@ def describe(done: Done, scale: Scale) -> Section:
         blocks += [regret_panel(results, base), price_panel(results, base)]
     blocks += [_compared(results), _table(delayed, results, verdicts)]
     frames = {"contrast-cells": cell_frame(pairs), "contrast-replications": replication_frame(pairs)}
-    return Section(PART.name, PART.title, blocks, frames)
+    main = f"contrast-regret-{next(iter(scale.spans)).lower()}"
+    return Section(PART.name, PART.title, blocks, frames, _short(results), [main])
 
 
-# What is claimed and what was done.
-
-
-def _claim() -> list[Any]:
-    return [
-        Text(
-            "The paper in one picture: against an adversary the delay multiplies the regret, in a stochastic problem "
-            "it need only add to it. BOLD, which is made for adversaries, may be used in a stochastic problem as "
-            "well; then it still multiplies. QPM-D over the same base, or the base itself played directly "
-            "(Delayed-UCB1, Delayed-KL-UCB), adds."
-        ),
-        Formula(
-            "BOLD: &nbsp; E <i>R<sub>n</sub></i> = (<i>τ</i> + 1) E <i>R</i><sup>base</sup>"
-            "<sub><i>n</i>/(<i>τ</i>+1)</sub> &nbsp; at constant delay <i>τ</i>, i.i.d. rewards"
-        ),
-        Formula(
-            "QPM-D: &nbsp; E <i>R<sub>n</sub></i> ≤ E <i>R</i><sup>base</sup><sub><i>n</i></sub> + "
-            "Σ<sub>i</sub> Δ<sub>i</sub> E <i>G</i>*<sub>i</sub> &nbsp; with <i>G</i>*<sub>i</sub> ≤ <i>τ</i>"
-        ),
-    ]
-
-
-def _experiment(scale: Scale) -> list[Any]:
-    counts = ", ".join(f"{count} over {base}" for base, count in scale.replications.items())
-    return [
-        Text(
-            f"Bernoulli rewards of the means {', '.join(map(str, MEANS))}, so that Σ Δ<sub>i</sub> = "
-            f"{GAPS.sum():.1f}; {scale.rounds:,} rounds; constant delays up to "
-            f"{max(max(spans) for spans in scale.spans.values()) - 1:,}; replications: {counts}. All forecasters meet "
-            "the same rewards, so differences are paired by replication. Each base was also played alone, without "
-            "delay, for <i>n</i>/(<i>τ</i> + 1) rounds."
-        )
-    ]
+def _experiment(scale: Scale) -> Any:
+    return WORDS.text(
+        "experiment",
+        means=", ".join(map(str, MEANS)),
+        gaps=GAPS.sum(),
+        rounds=scale.rounds,
+        longest=max(max(spans) for spans in scale.spans.values()) - 1,
+        counts=", ".join(f"{count} over {base}" for base, count in scale.replications.items()),
+    )
 
 
 # Verdicts.
@@ -171,11 +155,11 @@ def _experiment(scale: Scale) -> list[Any]:
 def _bounds(rule: str, verdicts: Sequence[Verdict]) -> Finding:
     covered = [v for v in verdicts if v.bound is not None]
     missing = len(verdicts) - len(covered)
-    notes = [f"{missing} more have no bound: none of the form that BOLD needs is known for KL-UCB"] if missing else []
+    notes = [WORDS("no bound", missing=missing)] if missing else []
     if any(v.word == "vacuous" for v in covered):
-        notes.append("vacuous where UCB1's bound after <i>n</i>/(<i>τ</i> + 1) rounds is more than these rounds")
+        notes.append(WORDS("vacuous"))
     named = {"BOLD": "BOLD", "QPM-D": "QPM-D", "direct": "The base played directly"}[rule]
-    return finding(f"{named}: mean regret is at most the bound of its theorem.", covered, "; ".join(notes))
+    return finding(WORDS("bounds", rule=named), covered, "; ".join(notes))
 
 
 def multiplies(results: Table) -> Finding:
@@ -185,12 +169,8 @@ def multiplies(results: Table) -> Finding:
     word, agree = matching(differences, [0.0] * len(keys))
     off = max(abs(d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
     wide = max((d.high - d.mean) / results[key].mean_regret for d, key in zip(differences, keys, strict=True))
-    return Finding(
-        "BOLD multiplies: its regret is <i>τ</i> + 1 times that of its base after <i>n</i>/(<i>τ</i> + 1) rounds.",
-        word,
-        f"{sum(agree)} of {len(agree)} intervals of the difference contain 0, the means differ by at most {off:.1%}, "
-        f"the intervals reach at most {wide:.1%} from them; approximate confidence {LEVEL:.0%} for all together",
-    )
+    detail = WORDS("multiplies detail", agree=sum(agree), count=len(agree), off=off, wide=wide, level=LEVEL)
+    return identity(WORDS("multiplies"), word, detail)
 
 
 def _gap(bold: Result, alone: Result, times: int, family: int) -> Interval:
@@ -209,24 +189,17 @@ def extra(results: Table, base: str, rule: str, delay: int) -> Any:
 def penalty(adds: dict[tuple[str, int], tuple[Result, Result]]) -> Finding:
     """Whether QPM-D adds at most sum_i Delta_i G*_i to what its base pays without delay, as measured."""
     verdicts = {key: added(late, base, len(adds)) for key, (late, base) in adds.items()}
-    return finding(
-        "QPM-D adds: its regret exceeds the measured regret without delay by at most Σ Δ<sub>i</sub> "
-        "<i>G</i>*<sub>i</sub>.",
-        verdicts.values(),
-        undecided(verdicts) or f"over at most {STRETCH} rounds for each round of delay, short delays more often",
-    )
+    return finding(WORDS("penalty"), verdicts.values(), undecided(verdicts) or WORDS("penalty note", stretch=STRETCH))
 
 
 def slopes(results: Table) -> Finding:
     """Whether QPM-D and the base played directly pay at most sum_i Delta_i for a round of delay."""
     fits = {_label(rule, base): slope(results, base, rule) for base in _bases(results) for rule in ("QPM-D", "direct")}
-    word = min((slope_word(fit) for fit in fits.values()), key=ORDER.index)
     listed = "; ".join(f"{name} {fit}" for name, fit in fits.items())
     return Finding(
-        f"They add no more than Σ Δ<sub>i</sub> = {GAPS.sum():.1f} for each round of delay.",
-        word,
-        f"slope of the extra regret in the delay: {listed}; approximate confidence {_level(len(fits)):.2%} each "
-        "(bootstrap)",
+        WORDS("slopes", gaps=GAPS.sum()),
+        worst(slope_word(fit) for fit in fits.values()),
+        WORDS("slopes detail", listed=listed, level=_level(len(fits))),
     )
 
 
@@ -256,15 +229,24 @@ def dearer(results: Table) -> Finding:
     """Whether BOLD's regret exceeds that of the others at all delays."""
     found = differences(results)
     words = [word.replace("above", "holds").replace("below", "fails") for word, _ in found.values()]
+    least, most = _times(results)
+    detail = WORDS("dearer detail", counted=counted(words), least=least, most=most, level=LEVEL)
+    return Finding(WORDS("dearer"), worst(words), detail)
+
+
+def _times(results: Table) -> tuple[float, float]:
+    """How many times the regret of another BOLD's is, at least and at most."""
     times = [
-        results[base, "BOLD", delay].mean_regret / results[base, rule, delay].mean_regret for base, rule, delay in found
+        results[base, "BOLD", delay].mean_regret / results[base, rule, delay].mean_regret
+        for base, rule, delay in differences(results)
     ]
-    return Finding(
-        "At every delay BOLD's regret exceeds that of QPM-D and of the base played directly.",
-        min(words, key=ORDER.index),
-        f"{counted(words)}; {number(min(times))} to {number(max(times))} times as high; paired differences, confidence "
-        f"{LEVEL:.0%} for all together",
-    )
+    return min(times), max(times)
+
+
+def _short(results: Table) -> Finding:
+    least, most = _times(results)
+    longest = max(delay for _, _, delay in results)
+    return Finding(WORDS("short", longest=longest, least=least, most=most), dearer(results).word)
 
 
 def _level(family: int) -> float:
@@ -296,11 +278,7 @@ def regret_panel(results: Table, base: str) -> Drawing:
     figures.line(axes, delays, added, 6, "base without delay + Σ Δᵢ G*ᵢ", linestyle=":", zorder=3)
     _ticks(axes, delays)
     figures.legend(axes)
-    rounds = results[base, "BOLD", 0].rounds
-    caption = (
-        f"Regret after {rounds:,} rounds against the delay, over {base}, with 95% bands. Dashed: the delay multiplies. "
-        "Dotted: the most that QPM-D may add."
-    )
+    caption = WORDS("regret caption", rounds=results[base, "BOLD", 0].rounds, base=base)
     return Drawing(f"contrast-regret-{base.lower()}", figure, caption)
 
 
@@ -318,12 +296,7 @@ def price_panel(results: Table, base: str) -> Drawing:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,g}")
     figures.legend(axes, ncols=4, columnspacing=1.0, loc="upper center", bbox_to_anchor=(0.45, -0.17))
-    caption = (
-        "Regret above that without delay, for each round of delay, with 95% bands. What adds stays below a constant "
-        "(dashed). What multiplies costs a large part of the whole regret without delay, and less only as BOLD's "
-        "instances come to play so little that they learn nothing: then regret cannot grow any further."
-    )
-    return Drawing(f"contrast-price-{base.lower()}", figure, caption)
+    return Drawing(f"contrast-price-{base.lower()}", figure, WORDS("price caption"))
 
 
 def _label(rule: str, base: str) -> str:
@@ -346,7 +319,7 @@ def _compared(results: Table) -> Rows:
         bold, other = results[base, "BOLD", delay].mean_regret, results[base, rule, delay].mean_regret
         rows.append([_label(rule, base), delay, bold, other, bold / other, d.low, d.high])
     header = ("against", "delay", "BOLD", "other", "ratio", "difference, low", "high")
-    return Rows(header, rows, "BOLD against the others, with intervals that hold together", folded=True)
+    return Rows(header, rows, WORDS("compared caption"), folded=True)
 
 
 def _table(points: Sequence[Point], results: Table, verdicts: dict[tuple[str, str, int], Verdict]) -> Rows:
@@ -359,7 +332,7 @@ def _table(points: Sequence[Point], results: Table, verdicts: dict[tuple[str, st
             [_label(point.rule, point.base), point.delay, v.measured, v.low, v.high, added, allowed, v.bound, v]
         )
     header = ("forecaster", "delay", "regret", "low", "high", "extra", "Σ Δᵢ G*ᵢ", "bound", "verdict")
-    return Rows(header, rows, f"All {len(rows)} cells, with intervals that hold together", folded=True)
+    return Rows(header, rows, WORDS("cells caption", count=len(rows)), folded=True)
 
 
 PART = Part("contrast", "Multiplicative against additive", cells, section)

@@ -19,7 +19,8 @@ from belated.games import Bernoulli
 from belated.kernels.states import state_dtype
 from belated.learners import UCB1
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Rows, Section, Text
+from belated.report.page import Block, Drawing, Finding, Rows, Section, identity
+from belated.report.prose import Prose
 from belated.report.stats import number
 from belated.studies.cells import Cell, Table, Tell, code_of
 from belated.studies.paper.part import Part
@@ -28,6 +29,7 @@ from belated.studies.run import Done
 if TYPE_CHECKING:
     import polars
 
+WORDS = Prose(__name__)
 GAME = Bernoulli((0.3, 0.4, 0.5, 0.6, 0.7))
 LEARNER = UCB1(5)
 PLAYERS: dict[str, Forecaster] = {"Delayed-UCB1": Direct(LEARNER), "QPM-D": QPMD(LEARNER), "BOLD": BOLD(LEARNER)}
@@ -174,26 +176,22 @@ def cost_section(done: Done, cell: Cost) -> Section:
     used: Used = done[cell]
     unit = used["Delayed-UCB1", cell.delays[0]].best
     rows = [_row(usage, unit) for usage in used.values()]
+    timed = {
+        "shortest": cell.delays[0],
+        "repeats": cell.repeats,
+        "share": max(cell.delays) / cell.rounds,
+    }
     blocks: list[Block] = [
-        Text(
-            "The paper remarks that both of its black-box methods need much memory when delays are large, and that the "
-            "white-box rule, which updates one learner whenever feedback comes, escapes that. Here UCB1 with five "
-            f"actions plays {cell.rounds:,} rounds under constant delays. Two kinds of memory are told apart: what the "
-            "algorithm keeps (states of the learner, feedback that has come and waits in a queue), and feedback that "
-            "is on its way, which exists somewhere in any system and is the same for all."
-        ),
+        WORDS.text("claim", rounds=cell.rounds),
         *_findings(used, cell),
-        Drawing("cost-memory", _memory_panel(used, cell), "Bytes that the algorithm keeps, and feedback on its way."),
-        Drawing(
-            "cost-time",
-            _time_panel(used, cell, unit),
-            "Processor time a decision, the simulated world included; 1 is Delayed-UCB1 at delay "
-            f"{cell.delays[0]}. The best of {cell.repeats} runs in turn on one core; bars reach to the slowest. At the "
-            f"longest delay nothing comes in the first {max(cell.delays) / cell.rounds:.0%} of the rounds.",
-        ),
-        Rows(tuple(rows[0]), [list(row.values()) for row in rows], "All measurements.", folded=True),
+        Drawing("cost-memory", _memory_panel(used, cell), WORDS("memory caption")),
+        Drawing("cost-time", _time_panel(used, cell, unit), WORDS("time caption", **timed)),
+        Rows(tuple(rows[0]), [list(row.values()) for row in rows], WORDS("cells caption"), folded=True),
     ]
-    return Section(PART.name, PART.title, blocks, {"cost": _frame(used, unit)})
+    longest = {name: used[name, cell.delays[-1]].kept for name in PLAYERS}
+    kept = {"bold": longest["BOLD"], "queue": longest["QPM-D"], "white": longest["Delayed-UCB1"]}
+    short = Finding(WORDS("short", delay=cell.delays[-1], **kept), "shown")
+    return Section(PART.name, PART.title, blocks, {"cost": _frame(used, unit)}, short)
 
 
 def _row(usage: Usage, unit: float) -> dict[str, Any]:
@@ -213,36 +211,25 @@ def _row(usage: Usage, unit: float) -> dict[str, Any]:
 
 def _findings(used: Used, cell: Cost) -> list[Finding]:
     bold, queue, white = ([used[name, d] for d in cell.delays] for name in ("BOLD", "QPM-D", "Delayed-UCB1"))
+    grows = [u.instances == u.peak + 1 == min(u.delay, cell.rounds - 1) + 1 for u in bold]
+    listed = ", ".join(f"{u.queued:,} at delay {u.delay:,}" for u in queue)
     return [
+        _exactly(WORDS("bold"), grows, WORDS("bold detail", state=STATE, first=bold[0], last=bold[-1])),
+        _exactly(WORDS("white"), [u.kept == STATE for u in white], WORDS("white detail", state=STATE)),
         _exactly(
-            "BOLD's states grow in proportion to G* + 1, here the delay + 1.",
-            [u.instances == u.peak + 1 == min(u.delay, cell.rounds - 1) + 1 for u in bold],
-            f"{STATE} bytes a state: {bold[0].states:,} at delay {bold[0].delay:,}, {bold[-1].states:,} at "
-            f"{bold[-1].delay:,}",
-        ),
-        _exactly(
-            "Delayed-UCB1 keeps the same at every delay: one state.",
-            [u.kept == STATE for u in white],
-            f"{STATE} bytes",
-        ),
-        _exactly(
-            "QPM-D keeps one state, and queues of at most sum G*<sub>i</sub> feedbacks.",
+            WORDS("queue"),
             [u.instances == 1 and u.queued <= u.peaks for u in queue],
-            f"the most seen in {LOOKS} looks: {', '.join(f'{u.queued:,} at delay {u.delay:,}' for u in queue)}",
-            word="holds",
+            WORDS("queue detail", looks=LOOKS, listed=listed),
         ),
-        _exactly(
-            "Feedback on its way is the same for all: G* does not depend on who plays.",
-            [len({used[name, d].peak for name in PLAYERS}) == 1 for d in cell.delays],
-        ),
-        Finding("Time a decision, as a multiple of Delayed-UCB1's at the shortest delay.", "shown", _times(used, cell)),
+        _exactly(WORDS("flight"), [len({used[name, d].peak for name in PLAYERS}) == 1 for d in cell.delays]),
+        Finding(WORDS("times"), "shown", WORDS("times detail", spans=_times(used, cell))),
     ]
 
 
-def _exactly(statement: str, truths: list[bool], note: str = "", word: str = "matches") -> Finding:
+def _exactly(statement: str, truths: list[bool], note: str = "") -> Finding:
     """What must be so at every delay, counted and not estimated."""
     detail = f"at {sum(truths)} of {len(truths)} delays"
-    return Finding(statement, word if all(truths) else "fails", f"{detail}; {note}" if note else detail)
+    return identity(statement, "holds" if all(truths) else "fails", f"{detail}; {note}" if note else detail)
 
 
 def _times(used: Used, cell: Cost) -> str:
@@ -251,7 +238,7 @@ def _times(used: Used, cell: Cost) -> str:
     for name in PLAYERS:
         first, last = (used[name, d].best / unit for d in (cell.delays[0], cell.delays[-1]))
         spans.append(f"{name} {number(first)} at delay {cell.delays[0]:,}, {number(last)} at {cell.delays[-1]:,}")
-    return "; ".join(spans) + "; measured on one machine in one run"
+    return "; ".join(spans)
 
 
 def _lines(axes: Any, used: Used, cell: Cost, value: Callable[[Usage], float]) -> None:

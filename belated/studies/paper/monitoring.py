@@ -11,14 +11,16 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Monitoring, apple_tasting, bartok, label_efficient
 from belated.learners import CBP, GlobalExp3
 from belated.report import figures
-from belated.report.page import Block, Drawing, Formula, Rows, Section, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, Section, finding, worst
+from belated.report.prose import Prose
 from belated.report.stats import power_fit
 from belated.studies.cells import Cell, Play
-from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, undecided
+from belated.studies.paper.part import STRETCH, Part, added, penalty_plays, ratios, undecided
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.theory.verdicts import Verdict
 
+WORDS = Prose(__name__)
 SEED = 37
 BOLD_RULE, QPMD_RULE, DIRECT_RULE = "BOLD(GlobalExp3)", "QPM-D(CBP)", "CBP directly"
 
@@ -115,27 +117,11 @@ def describe(done: Done, grid: Grid) -> Section:
     both = penalty_cells(grid)
     adds = {key: added(done[delayed], done[base], len(both)) for key, (delayed, base) in both.items()}
     blocks: list[Block] = [
-        Text(
-            "<p>In partial monitoring the player sees a symbol that depends on action and outcome, and not the loss. "
-            "What can be learned, and how fast, follows from the two matrices alone: regret grows like √<i>n</i> in "
-            "easy games and like <i>n</i><sup>2/3</sup> in hard ones. BOLD needs a learner against adversaries, here "
-            "GlobalExp3; QPM-D a stochastic one, here CBP.</p>"
-        ),
-        Formula(
-            "GlobalExp3: <i>f</i>(<i>n</i>) = 4 <i>A n</i><sup>2/3</sup> + <i>A</i><sup>3</sup>, &nbsp; "
-            "<i>A</i> = (<i>kN</i>)<sup>2/3</sup> ((e - 2) ln <i>N</i>)<sup>1/3</sup>"
-        ),
-        Text(
-            f"<p>Experiment: {grid.rounds:,} rounds, {grid.replications} replications ({grid.often} of CBP), i.i.d. "
-            f"outcomes, constant delays up to {max(grid.delays):,}. What short delays add is measured over fewer "
-            f"rounds, {STRETCH} for each round of delay, and more often.</p>"
-        ),
-        finding("BOLD(GlobalExp3): mean regret is at most the bound of Theorem 1.", bold.values()),
-        finding(
-            "QPM-D(CBP): the extra regret over CBP without delay is at most Σ Δ<sub>i</sub> G*<sub>i</sub>.",
-            adds.values(),
-            undecided(adds),
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        WORDS.text("experiment", grid=grid, longest=max(grid.delays), stretch=STRETCH),
+        finding(WORDS("bold"), bold.values()),
+        finding(WORDS("added"), adds.values(), undecided(adds)),
         *(_drawing(place, name, late, grid) for place, name in enumerate(games(), start=1)),
         _growth(along, grid),
         _exponents(late, along, grid),
@@ -143,7 +129,14 @@ def describe(done: Done, grid: Grid) -> Section:
     ]
     pairs = [(cell, done[cell]) for cell in [*delay_cells(grid).values(), *horizon_cells(grid).values()]]
     frames = {"monitoring-cells": cell_frame(pairs), "monitoring-replications": replication_frame(pairs)}
-    return Section(PART.name, PART.title, blocks, frames)
+    return Section(PART.name, PART.title, blocks, frames, _short(bold, adds))
+
+
+def _short(bold: dict[Key, Verdict], adds: dict[Any, Verdict]) -> Finding:
+    least, most = ratios(adds.values())
+    vacuous = [v.word for v in bold.values()].count("vacuous")
+    words = (finding("", each).word for each in (bold.values(), adds.values()))
+    return Finding(WORDS("short", least=least, most=most, vacuous=vacuous, count=len(bold)), worst(words))
 
 
 def _drawing(place: int, name: str, late: dict[Key, Result], grid: Grid) -> Drawing:
@@ -153,7 +146,7 @@ def _drawing(place: int, name: str, late: dict[Key, Result], grid: Grid) -> Draw
         figures.means(axes, grid.delays, samples, number, rule)
     axes.set_xlim(left=-0.1)
     figures.legend(axes)
-    caption = f"{name}: regret after {grid.rounds:,} rounds against the delay, 95% bands."
+    caption = WORDS("delay caption", name=name, rounds=grid.rounds)
     return Drawing(f"monitoring-{place}", figure, caption)
 
 
@@ -164,7 +157,7 @@ def _growth(along: dict[Key, Result], grid: Grid) -> Drawing:
             samples = [along[name, rule, n].regret[:, -1] for n in grid.horizons]
             figures.means(axes, grid.horizons, samples, place, f"{base}, {name}", linestyle=style)
     figures.legend(axes)
-    return Drawing("monitoring-growth", figure, "Regret without delay against the horizon, 95% bands.")
+    return Drawing("monitoring-growth", figure, WORDS("growth caption"))
 
 
 def _exponents(late: dict[Key, Result], along: dict[Key, Result], grid: Grid) -> Rows:
@@ -177,11 +170,7 @@ def _exponents(late: dict[Key, Result], along: dict[Key, Result], grid: Grid) ->
             price = power_fit([float(1 + r.peak.mean()) for r in own], [r.regret[:, -1] for r in own])
             rows.append([name, rule, str(growth), str(price)])
     header = ("game", "forecaster", "exponent in n, no delay", "exponent in G* + 1")
-    return Rows(
-        header,
-        rows,
-        "Fitted exponents with 99% intervals, by the bootstrap (the bound of BOLD(GlobalExp3): 2/3 and 1/3)",
-    )
+    return Rows(header, rows, WORDS("exponents caption"))
 
 
 def _table(late: dict[Key, Result], bold: dict[Key, Verdict]) -> Rows:
@@ -190,7 +179,7 @@ def _table(late: dict[Key, Result], bold: dict[Key, Verdict]) -> Rows:
         for key, r in late.items()
     ]
     header = ("game", "forecaster", "delay", "regret", "G*", "bound", "verdict")
-    return Rows(header, rows, f"All {len(rows)} cells with delays", folded=True)
+    return Rows(header, rows, WORDS("cells caption", count=len(rows)), folded=True)
 
 
 PART = Part("monitoring", "Partial monitoring under delay", cells, section)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,12 @@ def added(result: Result, base: Result, family: int) -> Verdict:
     most, means = result.regret_range[1], np.asarray(result.setting.game.means, float)
     largest = result.rounds * float((means.max() - means).sum())
     return judge_paired(extra(result, base), penalty(result), -most, most, most_allowed=largest, family=family)
+
+
+def ratios(verdicts: Iterable[Verdict]) -> tuple[float, float]:
+    """The least and the largest measured / bound, of the cells in which the bound says something."""
+    told = [v.ratio for v in verdicts if v.ratio is not None and v.word != "vacuous"] or [np.nan]
+    return min(told), max(told)
 
 
 def undecided(verdicts: Mapping[Any, Verdict]) -> str:

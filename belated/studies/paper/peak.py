@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from belated import notation
-from belated.delays import Batched, Constant, Empirical, Geometric, Law, Lossy, Pareto, Poisson, Uniform
+from belated.delays import Batched, Constant, Geometric, Law, Lossy
 from belated.engine.result import Result
 from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import RoundRobin
-from belated.protocols import Delays, Floats
+from belated.protocols import Floats
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, Section, finding, identity
+from belated.report.prose import Prose
 from belated.report.stats import Fit, corrected, fits_law, line_fit, matching, number, poisson_binomial
 from belated.studies.cells import Cell, Play
-from belated.studies.paper.part import Part
+from belated.studies.paper.laws import LONGEST, laws, tails
+from belated.studies.paper.part import Part, ratios
 from belated.studies.results import replication_frame
 from belated.studies.run import Done
 from belated.theory import bounds
 from belated.theory.verdicts import LEVEL, Verdict, certain, judge
 
-#: What the sample law draws from, times the mean: half of the feedback is there at once, a tenth is four times as late.
-SAMPLE = (0, 0, 0, 0, 0, 1, 1, 2, 2, 4)
+WORDS = Prose(__name__)
 SEED = 2013
 BLACK, GEOMETRIC = 6, 2  #: numbers of colours
 
@@ -64,18 +65,6 @@ def grid(full: bool) -> Grid:
         law_replications=2 * short.law_replications,
         lossy_replications=10 * short.lossy_replications,
     )
-
-
-def laws(mean: int) -> dict[str, Law]:
-    """The i.i.d. laws of the catalog, all with this mean."""
-    return {
-        "constant": Constant(mean),
-        "uniform": Uniform(0, 2 * mean),
-        "geometric": Geometric(mean=mean),
-        "Poisson": Poisson(mean=mean),
-        "Pareto": Pareto(mean=mean, alpha=1.5),
-        "sample": Empirical([mean * x for x in SAMPLE]),
-    }
 
 
 def _cell(law: Law, rounds: int, replications: int) -> Play:
@@ -118,37 +107,6 @@ def cells_of(grid: Grid) -> list[Cell]:
     return [*lemma_cells(grid).values(), *law_cells(grid).values(), *batch_cells(grid).values(), *lossy]
 
 
-#: P(tau >= k) for k >= 1, from the definition of each law.
-TAILS: dict[type[Law], Callable[[Any, Floats], Any]] = {
-    Constant: lambda law, k: k <= law.d,
-    Uniform: lambda law, k: (law.high + 1 - k) / (law.high + 1 - law.low),
-    Geometric: lambda law, k: (law.mean / (1 + law.mean)) ** k,
-    Poisson: lambda law, k: _poisson_tail(law.mean, k),
-    Pareto: lambda law, k: (1 + k / law.scale) ** -law.alpha,
-    Empirical: lambda law, k: (law.array[:, None] >= k).mean(axis=0),
-}
-
-
-#: The longest delay of a law that has one.
-LONGEST: dict[type[Delays], Callable[[Any], float]] = {
-    Constant: lambda law: law.d,
-    Uniform: lambda law: law.high,
-    Empirical: lambda law: law.array.max(),
-}
-
-
-def tails(law: Law, n: int) -> Floats:
-    """P(tau >= k) for k = 1, ..., n."""
-    chances: Floats = np.clip(np.asarray(TAILS[type(law)](law, np.arange(1.0, n + 1)), float), 0.0, 1.0)
-    return chances
-
-
-def _poisson_tail(mean: float, k: Floats) -> Any:
-    from scipy.special import gammainc
-
-    return gammainc(k, mean)  # P(tau >= k) = P(Gamma(k) <= mean)
-
-
 @dataclass(frozen=True)
 class Sample:
     """G after some rounds, once a replication, beside its exact law."""
@@ -178,7 +136,9 @@ def section_of(done: Done, grid: Grid) -> Section:
     verdicts: Verdicts = {key: _verdict(done[cell], *key[1:], family=len(lemma)) for key, cell in lemma.items()}
     sampled = samples(done, grid)
     blocks = [
-        *_opening(),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        WORDS.text("experiment"),
         *_lemma_blocks(done, grid, verdicts),
         *_law_blocks(sampled, grid),
         *_batch_blocks(done, grid),
@@ -189,26 +149,9 @@ def section_of(done: Done, grid: Grid) -> Section:
         "peak-replications": replication_frame([(cell, done[cell]) for cell in lemma.values()]),
         "peak-law": _law_frame(sampled),
     }
-    return Section(PART.name, PART.title, blocks, frames)
-
-
-def _opening() -> list[Block]:
-    return [
-        Text(
-            "Claim (the lemma after theorem 1): if delays are i.i.d. with a finite mean, the peak of outstanding "
-            "feedback grows with the mean delay and the logarithm of the horizon only, even where single delays have "
-            "infinite variance."
-        ),
-        Formula(
-            "G<sub>t</sub> = #{s &lt; t : s + τ<sub>s</sub> ≥ t}, &nbsp; G*<sub>n</sub> = max<sub>t ≤ n</sub> "
-            "G<sub>t</sub>, &nbsp; E G*<sub>n</sub> ≤ E τ + 2 ln n + √(4 E τ ln n) + 1"
-        ),
-        Text(
-            "Experiment: six laws with the same mean: always the same, uniform on 0 to 2 E τ, geometric, Poisson, "
-            "Pareto with exponent 1.5 (infinite variance), and draws from a sample of which half is 0. G* depends on "
-            "the delays alone, so it does not matter who plays what."
-        ),
-    ]
+    least, most = ratios(verdicts.values())
+    said = WORDS("short", least=least, most=most, rounds=max(grid.horizons))
+    return Section(PART.name, PART.title, blocks, frames, finding(said, verdicts.values()), ["peak-growth"])
 
 
 def _verdict(result: Result, mean: int, n: int, family: int) -> Verdict:
@@ -231,31 +174,19 @@ def _lemma_blocks(done: Done, grid: Grid, verdicts: Verdicts) -> list[Block]:
         [*key, cells[key].replications, v.measured, v.low, v.high, v.bound, v.ratio, v] for key, v in verdicts.items()
     ]
     header = ("delays", "E τ", "n", "replications", "G*", "low", "high", "bound", "measured / bound", "verdict")
-    drawings = [
-        Drawing(
-            f"peak-ratio-{mean}", _ratio_panel(done, grid, mean), f"What is used of the bound, mean delay {mean:,}."
-        )
-        for mean in grid.means
-    ]
     return [
-        finding(
-            "E G*<sub>n</sub> ≤ B(n, E τ) + 1 for every i.i.d. law of finite mean.",
-            verdicts.values(),
-            "vacuous where the bound is not below n - 1; certain where it is not below the longest delay",
+        finding(WORDS("lemma"), verdicts.values(), WORDS("lemma note")),
+        Drawing("peak-growth", _growth_panel(done, grid, middle), WORDS("growth caption", mean=middle)),
+        *(
+            Drawing(f"peak-ratio-{mean}", _ratio_panel(done, grid, mean), WORDS("ratio caption", mean=mean))
+            for mean in grid.means
         ),
-        Drawing(
-            "peak-growth",
-            _growth_panel(done, grid, middle),
-            f"The mean of G* with an approximate 95% band, mean delay {middle}. The lemma says the same of all laws. "
-            "Dotted: its union bound with the exact law of G (geometric delays) in place of Bernstein's inequality.",
-        ),
-        *drawings,
         _looseness(verdicts),
-        Rows(header, rows, f"All {len(rows)} cells of the lemma", folded=True),
+        Rows(header, rows, WORDS("cells caption", count=len(rows)), folded=True),
     ]
 
 
-def _looseness(verdicts: Verdicts) -> Text:
+def _looseness(verdicts: Verdicts) -> Block:
     """Where the bound is tight and where it is not, in numbers."""
     told = [
         (mean, v.ratio or 0.0, name, n)
@@ -267,14 +198,9 @@ def _looseness(verdicts: Verdicts) -> Text:
         own = [entry for entry in told if entry[0] == mean]
         (_, least, loose, at), (_, most, tight, there) = min(own), max(own)
         items.append(
-            f"<li>E τ = {mean:,}: from {number(least)} ({loose}, n = {at:,}) to {number(most)} ({tight}, "
-            f"n = {there:,})</li>"
+            WORDS("looseness item", mean=mean, least=least, loose=loose, at=at, most=most, tight=tight, there=there)
         )
-    return Text(
-        "<p>How loose it is, as measured / bound, constant delays and vacuous cells left out. The first term, E τ, is "
-        "what G comes to on average, so long delays use most of the bound. For short ones its logarithms are larger "
-        f"than what happens.</p><ul>{''.join(items)}</ul>"
-    )
+    return WORDS.text("looseness", items="".join(items))
 
 
 def _growth_panel(done: Done, grid: Grid, mean: int) -> Any:
@@ -319,27 +245,21 @@ def _law_blocks(sampled: dict[tuple[str, int], Sample], grid: Grid) -> list[Bloc
     header = ("delays", "E τ", "mean of G", "exact", "p", "p, all tests together", "verdict")
     shown = [(name, grid.law_means[-1]) for name in ("geometric", "Pareto")]
     return [
-        Text(
-            "<h3>The exact law of G</h3><p>Beneath the lemma lies more: G<sub>t</sub> is a sum of independent "
-            "indicators 1{τ ≥ k}, k = 1, ..., t - 1, so its law is known exactly. "
-            f"Experiment: G after {grid.law_rounds} rounds in {grid.law_replications:,} replications for each law, "
-            "against that sum computed by convolution, with a chi-square test.</p>"
-        ),
-        Finding(
-            "G<sub>t</sub> has the law of Σ<sub>k &lt; t</sub> 1{τ<sub>k</sub> ≥ k}, for every law of the catalog.",
+        WORDS.text("law", grid=grid),
+        identity(
+            WORDS("law finding"),
             _match(all(matching)),
-            f"{sum(matching)} of {len(rows)} laws match; least p-value {number(min(together))} by Holm, "
-            "refused below 0.01",
+            WORDS("law detail", matching=sum(matching), count=len(rows), least=min(together)),
         ),
         *(
             Drawing(
                 f"peak-law-{name.lower()}",
                 _law_panel(f"{name}, E τ = {mean}", sampled[name, mean]),
-                f"{name} delays: simulated frequencies (bars) and the exact law (dots).",
+                WORDS("law caption", name=name),
             )
             for name, mean in shown
         ),
-        Rows(header, rows, "Chi-square tests of the law of G"),
+        Rows(header, rows, WORDS("tests caption")),
     ]
 
 
@@ -362,17 +282,8 @@ def _batch_blocks(done: Done, grid: Grid) -> list[Block]:
     cells = batch_cells(grid)
     verdicts = [certain(float(done[cell].peak.max()), d - 1.0) for d, cell in cells.items()]
     peaks = ", ".join(f"{v.measured:g} at d = {d:,}" for d, v in zip(cells, verdicts, strict=True))
-    return [
-        Text(
-            "<h3>Beside the lemma</h3><p>Delays that come in batches of d rounds are not i.i.d., but at most d - 1. "
-            "Feedback that may be lost with probability p has no finite mean: the lemma does not apply.</p>"
-        ),
-        finding(
-            "Batches of d rounds: G* ≤ d - 1 in every replication.",
-            verdicts,
-            f"largest G* in {grid.batch_rounds:,} rounds: {peaks}",
-        ),
-    ]
+    found = finding(WORDS("batches"), verdicts, WORDS("batches detail", rounds=grid.batch_rounds, peaks=peaks))
+    return [WORDS.text("beside"), identity(found.statement, found.word, found.detail)]
 
 
 def _lossy_blocks(done: Done, grid: Grid) -> list[Block]:
@@ -382,21 +293,14 @@ def _lossy_blocks(done: Done, grid: Grid) -> list[Block]:
     word, _ = matching(list(fits.values()), list(fits))
     first = next(iter(next(iter(cells.values())).values()))
     assert first.delays.mean == np.inf
+    listed = "; ".join(
+        f"p = {p:g}: slope {number(f.slope)} ({number(f.low)} to {number(f.high)})" for p, f in fits.items()
+    )
+    law, mean = notation.text("delays", first.delays), first.delays.mean
     return [
-        Finding(
-            "Lost with probability p: the lemma does not apply, its mean delay is infinite.",
-            "no bound",
-            f"E τ of <code>{notation.text('delays', first.delays)}</code> is {number(first.delays.mean)}",
-        ),
-        Finding(
-            "Lost with probability p: G* grows by p in each round.",
-            word,
-            "; ".join(
-                f"p = {p:g}: slope {number(f.slope)} ({number(f.low)} to {number(f.high)})" for p, f in fits.items()
-            )
-            + f"; approximate confidence {LEVEL:.0%} for all together (bootstrap)",
-        ),
-        Drawing("peak-lossy", _lossy_panel(done, cells), "Lost feedback stays outstanding: G* against p n (dashed)."),
+        Finding(WORDS("lossy"), "no bound", WORDS("lossy detail", law=law, mean=mean)),
+        identity(WORDS("slopes"), word, WORDS("slopes detail", listed=listed, level=LEVEL)),
+        Drawing("peak-lossy", _lossy_panel(done, cells), WORDS("lossy caption")),
     ]
 
 

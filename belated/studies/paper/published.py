@@ -1,4 +1,4 @@
-"""A published table of delay, reproduced: Chapelle and Li 2011.
+"""A published table of delay, run again: Chapelle and Li 2011.
 
 Ten items; each round with probability 10^-3 one of them is retired and a new one takes its place; click rates from
 Beta(4, 4). Thompson sampling against a UCB, a million rounds, feedback late by delta. The paper does not say whether
@@ -18,14 +18,16 @@ from belated.forecasters import Direct
 from belated.learners import ChernoffUCB, ThompsonBernoulli
 from belated.protocols import Learner
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Section, Text
-from belated.report.stats import Interval, mean_interval, number
+from belated.report.page import Block, Drawing, Finding, Rows, Section, worst
+from belated.report.prose import Prose
+from belated.report.stats import Interval, mean_interval
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL
 
+WORDS = Prose(__name__)
 DELAYS = (1, 3, 10, 32, 100, 316, 1000)
 PUBLISHED = {
     "Thompson": (9105, 9199, 9049, 9451, 11550, 21594, 59256),
@@ -130,41 +132,31 @@ def describe(results: dict[Reading, list[Result]], full: bool) -> Section:
     samples = {reading: [million(r) for r in row] for reading, row in results.items()}
     rows = [compare(reading, row) for reading, row in samples.items()]
     blocks: list[Block] = [
-        Text(
-            "<p>Chapelle and Li (<i>An Empirical Evaluation of Thompson Sampling</i>, 2011) measured what late "
-            "feedback costs where items come and go: 10 items, one retired and replaced with probability "
-            "10<sup>-3</sup> a round, click rates from Beta(4, 4), a million rounds, 100 repetitions. Thompson "
-            "sampling has a Beta(1, 1) prior; their UCB, with <i>k</i> clicks in <i>m</i> shows, plays the largest</p>"
-        ),
-        Formula(
-            "<i>k</i>/<i>m</i> + √(2 (<i>k</i>/<i>m</i>) ln(1/<i>d</i>) / <i>m</i>) + 2 ln(1/<i>d</i>) / <i>m</i>, "
-            "&nbsp; <i>d</i> = √(1/<i>t</i>)"
-        ),
-        Text(
-            "<p>The text leaves open whether δ is a batch (feedback is processed every δ rounds) or a constant delay, "
-            "and whether <i>t</i> is the round or the age of the item. We ran all readings. A retired item's "
-            "statistics start afresh (<code>forecaster.replace(action)</code>), its late feedback is dropped.</p>"
-            + ("" if full else _short(results))
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        WORDS.text("readings", reduced="" if full else _short(results)),
     ]
-    for algorithm in PUBLISHED:
-        own = sorted((row for row in rows if row.reading.algorithm == algorithm), key=lambda row: row.distance)
+    nearest = {name: sorted(_of(rows, name), key=lambda row: row.distance) for name in PUBLISHED}
+    for algorithm, own in nearest.items():
         blocks += _findings(algorithm, own)
     for algorithm in PUBLISHED:
         blocks.append(_drawing(algorithm, rows))
     blocks += [_table(algorithm, rows) for algorithm in PUBLISHED]
     pairs = [(r, m) for reading, row in results.items() for r, m in zip(_cells_of(row), row, strict=True)]
     frames = {"published-cells": cell_frame(pairs), "published-replications": replication_frame(pairs)}
-    return Section("published", "A published table, reproduced", blocks, frames)
+    best = {name: own[0] for name, own in nearest.items()}
+    listed = " and ".join(f"{sum(row.agrees)} of {len(DELAYS)} ({name})" for name, row in best.items())
+    short = Finding(WORDS("short", listed=listed), worst(_same(row) for row in best.values()))
+    return Section(PART.name, PART.title, blocks, frames, short)
+
+
+def _of(rows: list[Row], algorithm: str) -> list[Row]:
+    return [row for row in rows if row.reading.algorithm == algorithm]
 
 
 def _short(results: dict[Reading, list[Result]]) -> str:
     thompson, ucb = (next(row[0] for r, row in results.items() if r.algorithm == name) for name in PUBLISHED)
-    return (
-        f"<p>This is the reduced version: {ucb.replications} repetitions of {ucb.rounds:,} rounds for UCB, and "
-        f"{thompson.replications} of {thompson.rounds:,} for Thompson sampling, carried on to a million at the rate of "
-        "their last two thirds. <code>belated paper --full --only published</code> runs the whole.</p>"
-    )
+    return WORDS("reduced", thompson=thompson, ucb=ucb)
 
 
 def _cells_of(row: list[Result]) -> list[Play]:
@@ -175,27 +167,36 @@ def _cells_of(row: list[Result]) -> list[Play]:
     ]
 
 
+def _widest(row: Row) -> float:
+    """How far the intervals reach, as a part of the mean."""
+    return max((m.high - m.mean) / m.mean for m in row.measured)
+
+
+def _same(row: Row) -> str:
+    """Whether all of the published numbers are what was measured."""
+    return "likely fails" if not all(row.agrees) else "matches" if _widest(row) <= CLOSE else "unclear"
+
+
 def _findings(algorithm: str, rows: list[Row]) -> list[Block]:
     """Which reading fits best, and whether it gives the published numbers."""
     best, *others = rows
     ratios = [m.mean / p for m, p in zip(best.measured, best.published, strict=True)]
-    missed = [f"δ = {d}" for d, ok in zip(DELAYS, best.agrees, strict=True) if not ok]
+    missed = ", ".join(f"δ = {d}" for d, ok in zip(DELAYS, best.agrees, strict=True) if not ok)
     left = ", ".join(f"{row.reading.words} {row.distance:.0%}" for row in others)
-    fits = Finding(
-        f"{algorithm}: of the readings, <b>{best.reading.words}</b> is nearest to the published row.",
-        "shown",
-        f"mean distance {best.distance:.0%}; the others: {left}; "
-        f"measured / published {number(min(ratios))} to {number(max(ratios))}",
-    )
-    widest = max((m.high - m.mean) / m.mean for m in best.measured)
-    same = Finding(
-        f"{algorithm}, {best.reading.words}: the published regrets are what we measure, at every δ.",
-        "likely fails" if missed else "matches" if widest <= CLOSE else "unclear",
-        f"within the noise of both at {sum(best.agrees)} of {len(DELAYS)} delays, approximate confidence {LEVEL:.0%} "
-        "together; "
-        f"our intervals reach up to {widest:.0%} from the mean" + (f"; not at {', '.join(missed)}" if missed else ""),
-    )
-    return [fits, same]
+    named = {"algorithm": algorithm, "words": best.reading.words}
+    agree = {"agree": sum(best.agrees), "count": len(DELAYS), "level": LEVEL, "widest": _widest(best)}
+    return [
+        Finding(
+            WORDS("nearest", **named),
+            "shown",
+            WORDS("nearest detail", distance=best.distance, left=left, least=min(ratios), most=max(ratios)),
+        ),
+        Finding(
+            WORDS("same", **named),
+            _same(best),
+            WORDS("same detail", missed=f"; not at {missed}" if missed else "", **agree),
+        ),
+    ]
 
 
 def _drawing(algorithm: str, rows: list[Row]) -> Drawing:
@@ -203,7 +204,7 @@ def _drawing(algorithm: str, rows: list[Row]) -> Drawing:
         f"{algorithm}: regret after a million rounds", "delay δ", "regret", xscale="log", yscale="log"
     )
     axes.plot(DELAYS, PUBLISHED[algorithm], color="black", marker="x", linestyle="none", label="published", zorder=5)
-    for place, row in enumerate(row for row in rows if row.reading.algorithm == algorithm):
+    for place, row in enumerate(_of(rows, algorithm)):
         middle = [m.mean for m in row.measured]
         color = figures.COLORS[place]
         axes.plot(DELAYS, middle, color=color, marker=figures.MARKERS[place], label=row.reading.words)
@@ -212,20 +213,16 @@ def _drawing(algorithm: str, rows: list[Row]) -> Drawing:
         )
     axes.set_ylim(bottom=0.5 * min(PUBLISHED[algorithm]))
     figures.legend(axes)
-    caption = (
-        f"{algorithm}, each reading of the protocol, and the published regrets. The intervals of a reading hold "
-        f"together with about {LEVEL:.0%} confidence (Student)."
-    )
-    return Drawing(f"published-{algorithm.lower()}", figure, caption)
+    return Drawing(f"published-{algorithm.lower()}", figure, WORDS("caption", algorithm=algorithm, level=LEVEL))
 
 
 def _table(algorithm: str, rows: list[Row]) -> Rows:
     lines: list[list[Any]] = [["published", *PUBLISHED[algorithm], "", ""]]
-    for row in (row for row in rows if row.reading.algorithm == algorithm):
+    for row in _of(rows, algorithm):
         agrees = f"at {sum(row.agrees)} of {len(DELAYS)}"
         lines.append([row.reading.words, *(round(m.mean) for m in row.measured), f"{row.distance:.0%}", agrees])
     header = ("reading", *(f"δ = {d}" for d in DELAYS), "mean distance", "within noise")
-    return Rows(header, lines, f"{algorithm}: regret after a million rounds")
+    return Rows(header, lines, WORDS("table caption", algorithm=algorithm))
 
 
-PART = Part("published", "A published table, reproduced", cells, section)
+PART = Part("published", "A published table, run again", cells, section)

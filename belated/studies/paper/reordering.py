@@ -20,12 +20,14 @@ from belated.kernels.random import replication_key, seed_words
 from belated.learners import KLUCB, UCB1, RoundRobin
 from belated.protocols import Floats, Game, Learner
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Rows, Text
-from belated.report.stats import corrected, mean_interval, number
+from belated.report.page import Block, Drawing, Finding, Rows
+from belated.report.prose import Prose
+from belated.report.stats import corrected, mean_interval
 from belated.studies.cells import Cell, Play, Table, Tell
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL
 
+WORDS = Prose(__name__)
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 SEED = 2013
 #: A cell that has waited for so many rounds gives up.
@@ -245,8 +247,8 @@ def refused(tests: list[tuple[str, str, str, float]]) -> list[bool]:
 
 
 def word(tests: list[tuple[str, str, str, float]]) -> str:
-    """Holds if no test is refused."""
-    return "fails" if any(refused(tests)) else "holds"
+    """Whether no test is refused."""
+    return "fails" if any(refused(tests)) else "matches"
 
 
 def blocks(done: Done, grid: Grid) -> tuple[list[Block], dict[str, Any]]:
@@ -259,24 +261,11 @@ def blocks(done: Done, grid: Grid) -> tuple[list[Block], dict[str, Any]]:
     shown = next(iter(found))
     made: list[Block] = [
         _introduction(found, grid.all_replications),
-        Finding(
-            "Under QPM-D the first m feedbacks of each action are i.i.d. with the law of the action.",
-            word(tests),
-            _detail(tests, sum(f.first.size for f in found.values())),
-        ),
+        Finding(WORDS("lemma"), word(tests), _detail(tests, sum(f.first.size for f in found.values()))),
         _hindsight(hindsight),
         _bias(shown, found[shown]),
-        Drawing(
-            "reordering-positions",
-            _positions_panel(shown, found[shown]),
-            "Mean of the k-th feedback of each action over replications, with the interval in which 99% of all points "
-            "lie together if the lemma is true.",
-        ),
-        Drawing(
-            "reordering-bias",
-            _bias_panel(shown, found[shown]),
-            "Why the number of feedbacks must be fixed in advance: averages over all that came are too low.",
-        ),
+        Drawing("reordering-positions", _positions_panel(shown, found[shown]), WORDS("positions caption")),
+        Drawing("reordering-bias", _bias_panel(shown, found[shown]), WORDS("bias caption")),
         _table(tests),
     ]
     return made, {"stochastic-reordering": _frame(tests)}
@@ -295,32 +284,23 @@ def _pooled(name: str, feedback: Feedback) -> list[tuple[str, str, str, float]]:
     ]
 
 
-def _introduction(found: Mapping[str, Feedback], replications: int) -> Text:
+def _introduction(found: Mapping[str, Feedback], replications: int) -> Block:
     rounds = ", ".join(f"{feedback.rounds:,} ({name})" for name, feedback in found.items())
-    return Text(
-        "<h3>The reordering lemma</h3><p>Claim: the s-th feedback that QPM-D receives for an action is a fresh draw "
-        "from the law of the action, although delays change the order and the base decides what is played. Experiment: "
-        "the first m feedbacks of each action, m fixed in advance, "
-        f"in {replications:,} replications that run until every action has m of them: {rounds} rounds. Tests: the mean "
-        "(exact binomial), independence of neighbours, the same law at every position (chi-square), independence "
-        "between actions. For a base that ignores feedback, all that came is tested as well.</p>"
-    )
+    return WORDS.text("opening", replications=replications, rounds=rounds)
 
 
 def _detail(tests: list[tuple[str, str, str, float]], feedbacks: int) -> str:
     together = corrected([test[-1] for test in tests])
-    return (
-        f"{sum(refused(tests))} of {len(tests)} tests refused on {feedbacks:,} feedbacks; least p-value "
-        f"{number(min(together))} by Holm, refused below 0.01"
-    )
+    counts = {"refused": sum(refused(tests)), "count": len(tests), "least": min(together)}
+    return WORDS("lemma detail", feedbacks=feedbacks, **counts)
 
 
 def _hindsight(tests: list[tuple[str, str, str, float]]) -> Finding:
     """The tests must be able to fail: the last m that came were chosen by what they were."""
     return Finding(
-        "The tests have power: they refuse the last m feedbacks before the end, which are chosen in hindsight.",
+        WORDS("power"),
         "shown" if word(tests) == "fails" else "unclear",
-        f"{sum(refused(tests))} of {len(tests)} tests refused: a base stops asking for an action after bad feedback",
+        WORDS("power detail", refused=sum(refused(tests)), count=len(tests)),
     )
 
 
@@ -339,10 +319,9 @@ def _bias(name: str, feedback: Feedback) -> Finding:
     lowest = min(low, key=lambda interval: interval.mean)
     fair = sum(interval.contains(0.0) for interval in wald)
     return Finding(
-        "The average of all feedback that came is below the mean of a worse action: m must be fixed in advance.",
+        WORDS("bias"),
         "shown" if all(interval.high < 0 for interval in low) else "unclear",
-        f"{name}: most biased by {lowest}, approximately; the sum less its count times the mean is fair for {fair} of "
-        f"{len(wald)} actions, as Wald's identity says",
+        WORDS("bias detail", name=name, lowest=lowest, fair=fair, count=len(wald)),
     )
 
 
@@ -382,7 +361,9 @@ def _table(tests: list[tuple[str, str, str, float]]) -> Rows:
     for kind in kinds:
         own = [(p, joint) for (name, test, _, p), joint in zip(tests, together, strict=True) if (name, test) == kind]
         rows.append([*kind, len(own), min(p for p, _ in own), min(joint for _, joint in own)])
-    return Rows(("setting", "test", "tests", "least p", "all tests together"), rows, "Tests of the lemma", folded=True)
+    return Rows(
+        ("setting", "test", "tests", "least p", "all tests together"), rows, WORDS("tests caption"), folded=True
+    )
 
 
 def _frame(tests: list[tuple[str, str, str, float]]) -> Any:

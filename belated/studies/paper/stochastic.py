@@ -16,16 +16,18 @@ from belated.games import Bernoulli
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Learner
 from belated.report import figures
-from belated.report.page import ORDER, Block, Drawing, Finding, Formula, Rows, Section, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, Section, finding, identity, worst
+from belated.report.prose import Prose
 from belated.report.stats import Fit, line_fit, number
 from belated.studies.cells import Cell, Play
 from belated.studies.paper import reordering
-from belated.studies.paper.part import Part, added, extra, penalty
+from belated.studies.paper.part import Part, added, extra, penalty, ratios
 from belated.studies.paper.reordering import MEANS
 from belated.studies.results import Pairs, cell_frame, replication_frame
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL, Verdict
 
+WORDS = Prose(__name__)
 SEED = 2013
 GAPS = max(MEANS) - np.array(MEANS)
 
@@ -149,33 +151,15 @@ def section_of(done: Done, grid: Grid) -> Section:
     ]
     pairs: Pairs = [(cell, done[cell]) for cell in [*base_cells(grid).values(), *cells.values()]]
     frames |= {"stochastic-cells": cell_frame(pairs), "stochastic-replications": replication_frame(pairs)}
-    return Section(PART.name, PART.title, blocks, frames)
+    least, most = ratios(exact.values())
+    short = finding(WORDS("short", least=least, most=most), exact.values())
+    return Section(PART.name, PART.title, blocks, frames, short, ["stochastic-extra-1"])
 
 
 def _opening(grid: Grid) -> list[Block]:
-    return [
-        Text(
-            "Claim: where outcomes are i.i.d., delay costs an additive penalty, not a factor. QPM-D turns any learner "
-            "into one for delayed feedback (theorem 6); UCB1 and KL-UCB can be played on what has been observed "
-            "(section 4 and the appendix)."
-        ),
-        Formula(
-            "E R<sub>n</sub> ≤ E R<sub>n</sub><sup>base</sup> + Σ<sub>i</sub> Δ<sub>i</sub> E G*<sub>i,n</sub> "
-            "&nbsp; (QPM-D)"
-        ),
-        Formula(
-            "E R<sub>n</sub> ≤ Σ<sub>Δ<sub>i</sub> &gt; 0</sub> [8 ln n / Δ<sub>i</sub> + 3.5 Δ<sub>i</sub>] + "
-            "Σ<sub>i</sub> Δ<sub>i</sub> E G*<sub>i,n</sub> &nbsp; (Delayed-UCB1)"
-        ),
-        Text(
-            f"Experiment: five coins with chances {', '.join(map(str, MEANS))} for {grid.rounds:,} rounds, "
-            f"{grid.replications:,} replications, constant, geometric and Pareto delays (infinite variance) with means "
-            f"up to {max(grid.delays):,}, and delays that depend on the action. The penalty is tested in its sharpest "
-            "form: with the measured regret of the same learner without delay in place of a bound on it. G* is "
-            f"measured too. Delays start at {min(grid.delays)}: with so many replications the penalty of shorter ones "
-            "is lost in noise. For Delayed-KL-UCB the bound is the explicit one with the slips of the appendix mended."
-        ),
-    ]
+    sizes = {"means": ", ".join(map(str, MEANS)), "longest": max(grid.delays), "shortest": min(grid.delays)}
+    formulas = (WORDS.formula("qpmd formula"), WORDS.formula("ucb formula"))
+    return [WORDS.text("claim"), *formulas, WORDS.text("experiment", grid=grid, **sizes)]
 
 
 def _additive_blocks(done: Done, grid: Grid, exact: Verdicts) -> list[Block]:
@@ -183,29 +167,13 @@ def _additive_blocks(done: Done, grid: Grid, exact: Verdicts) -> list[Block]:
     special = {key: v for key, v in exact.items() if not key[2]}
     costs = "; ".join(f"{name}, {law}: extra {number(v.measured)}" for (name, law, _), v in special.items())
     return [
-        finding(
-            "QPM-D: the extra regret over the learner without delay is at most Σ Δ<sub>i</sub> E G*<sub>i</sub>.",
-            common,
-        ),
-        finding(
-            "QPM-D: the same where delays depend on the action.",
-            special.values(),
-            f"{costs}; waiting for the best action is free, its gap is 0",
-        ),
+        finding(WORDS("additive"), common),
+        finding(WORDS("by action"), special.values(), WORDS("by action detail", costs=costs)),
         *(
-            Drawing(
-                f"stochastic-extra-{number_of}",
-                _extra_panel(done, grid, name),
-                f"Extra regret of QPM-D over {name} (solid) and the penalty that the theorem allows (dashed).",
-            )
-            for number_of, name in enumerate(grid.learners, start=1)
+            Drawing(f"stochastic-extra-{at}", _extra_panel(done, grid, name), WORDS("extra caption", name=name))
+            for at, name in enumerate(grid.learners, start=1)
         ),
-        Drawing(
-            "stochastic-long",
-            _long_panel(done, grid),
-            f"Extra regret along the way (geometric delays, mean {grid.long_delay}) and the penalty at the horizon "
-            "(dashed): an additive penalty does not grow with the rounds.",
-        ),
+        Drawing("stochastic-long", _long_panel(done, grid), WORDS("long caption", delay=grid.long_delay)),
     ]
 
 
@@ -244,13 +212,13 @@ def _white_blocks(done: Done, grid: Grid, exact: Verdicts, white: Verdicts) -> l
     )
     made: list[Block] = [
         finding(
-            f"{name}: mean regret is at most the theorem's bound.",
+            WORDS("white", name=name),
             [v for key, v in white.items() if key[0] == name and v.bound is not None],
         )
         for name in direct(grid)
     ]
     if listed:
-        made.append(Text(f"<p>No bound where:</p><ul>{listed}</ul>"))
+        made.append(WORDS.text("no bound", listed=listed))
     return [*made, _table(done, grid, {**exact, **white})]
 
 
@@ -270,45 +238,35 @@ def _table(done: Done, grid: Grid, verdicts: Verdicts) -> Rows:
         bound = base.mean_regret + allowed if key[0] in queued(grid) else result.bound
         share = cost / allowed if allowed else None
         rows.append([*key[:2], key[2] or None, result.mean_regret, cost, allowed, share, bound, verdicts[key]])
-    caption = (
-        "All cells. The bound of QPM-D is the measured regret without delay plus the penalty; those of the others are "
-        "the theorems'. Extra regret beside the penalty is no claim of the paper for the latter, but worth a look."
-    )
-    return Rows(header, rows, caption, folded=True)
+    return Rows(header, rows, WORDS("cells caption"), folded=True)
 
 
 def _slope_blocks(done: Done, grid: Grid) -> list[Block]:
     fits = {(name, law): _slope(done, grid, name, law) for name in [*queued(grid), *direct(grid)] for law in laws(1)}
     total = float(GAPS.sum())
     rows = [[name, law, fit.slope, fit.low, fit.high, total] for (name, law), fit in fits.items()]
-    steep = max(fits, key=lambda key: fits[key].slope)
-    flat = min(fits, key=lambda key: fits[key].slope)
+    ends = [choose(fits, key=lambda key: fits[key].slope) for choose in (min, max)]
+    flat, steep = (f"{fits[key]} ({' '.join(key)})" for key in ends)
     return [
         _price(done, grid),
         Finding(
-            "Regret grows by less than Σ Δ<sub>i</sub> for each round of mean delay (slope of a fitted line).",
-            min((fit.word(total) for fit in fits.values()), key=ORDER.index),
-            f"fitted slopes from {fits[flat]} ({' '.join(flat)}) to {fits[steep]} ({' '.join(steep)}), "
-            f"beside Σ Δ<sub>i</sub> = {number(total)}; approximate confidence {LEVEL:.0%} for the "
-            f"{len(fits)} together (bootstrap)",
+            WORDS("slopes"),
+            worst(fit.word(total) for fit in fits.values()),
+            WORDS("slopes detail", flat=flat, steep=steep, total=total, level=LEVEL, count=len(fits)),
         ),
         *(
-            Drawing(
-                f"stochastic-regret-{number_of}",
-                _regret_panel(done, grid, name),
-                f"Regret at the horizon, {name}: QPM-D (solid) and played on what was observed (dotted).",
-            )
-            for number_of, name in enumerate(grid.learners, start=1)
+            Drawing(f"stochastic-regret-{at}", _regret_panel(done, grid, name), WORDS("regret caption", name=name))
+            for at, name in enumerate(grid.learners, start=1)
         ),
         Rows(
             ("forecaster", "delays", "slope", "low", "high", "Σ Δ"),
             rows,
-            f"Slope of the regret in the mean delay, 0 to {max(grid.delays):,}, with intervals that hold together",
+            WORDS("slopes caption", longest=max(grid.delays)),
         ),
     ]
 
 
-def _price(done: Done, grid: Grid) -> Text:
+def _price(done: Done, grid: Grid) -> Block:
     """What the longest delays cost each forecaster."""
     cells, longest = delay_cells(grid), max(grid.delays)
     items = []
@@ -316,13 +274,7 @@ def _price(done: Done, grid: Grid) -> Text:
         base = done[base_cells(grid)[learner]]
         costs = [f"{number(extra(done[cells[player, law, longest]], base).mean())} ({law})" for law in laws(1)]
         items.append(f"<li>{escape(player)}: {', '.join(costs)}</li>")
-    return Text(
-        "<h3>The price of a round of delay</h3><p>With constant delays QPM-D holds a new action until its first "
-        "feedback comes: all of that is lost once the delay is longer than the learner would have played the action "
-        "anyway. On what was observed, the same learner goes round the actions meanwhile. Of random delays with the "
-        "same mean some are short, so the first feedback of an action comes early, and few feedbacks of bad actions "
-        f"are ever outstanding. Extra regret at mean delay {longest:,}:</p><ul>{''.join(items)}</ul>"
-    )
+    return WORDS.text("price", longest=longest, items="".join(items))
 
 
 def _slope(done: Done, grid: Grid, name: str, law: str) -> Fit:
@@ -358,17 +310,13 @@ def _counting_blocks(results: list[Result]) -> list[Block]:
     )
     used = sum(float(ahead.sum()) for ahead in held) / sum(float(result.peaks.sum()) for result in results)
     asked = np.mean([float(result.steps.mean()) / result.rounds for result in results])
+    count = sum(result.replications for result in results)
     return [
-        Text(
-            "<h3>The lemma on outstanding feedback</h3><p>The step from the base to QPM-D: in n rounds the base makes "
-            "n' ≤ n steps, and QPM-D plays an action at most G*<sub>i</sub> times more often than the base asked for "
-            "it. This is true of every run, not of the mean.</p>"
-        ),
-        Finding(
-            "n' ≤ n and 0 ≤ T<sub>i</sub>(n) - T'<sub>i</sub>(n') ≤ G*<sub>i,n</sub> in every replication.",
+        WORDS.text("counting"),
+        identity(
+            WORDS("counting finding"),
             "holds" if fine else "fails",
-            f"{sum(result.replications for result in results):,} replications; T - T' is {used:.0%} of G*, n' is "
-            f"{asked:.1%} of n on average",
+            WORDS("counting detail", count=count, used=used, asked=asked),
         ),
     ]
 

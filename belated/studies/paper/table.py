@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,10 @@ from belated.forecasters import BOLD, QPMD, Direct, Forecaster
 from belated.games import Grouped, apple_tasting
 from belated.learners import UCB1, Exp3, GlobalExp3, Hedge, PerContext
 from belated.protocols import Delays, Feedback, Game, Learner
-from belated.report.page import Block, Finding, Rows, Section, Text
-from belated.report.stats import Interval, matching, number
+from belated.report.page import Block, Finding, Rows, Section, identity, worst
+from belated.report.prose import Prose
+from belated.report.stats import Interval, matching
+from belated.report.words import tallied
 from belated.studies.cells import Cell, Play
 from belated.studies.paper import related
 from belated.studies.paper.part import Part
@@ -26,6 +28,7 @@ from belated.theory.intervals import reach
 from belated.theory.theorems import error_of
 from belated.theory.verdicts import LEVEL, Verdict, judge, judge_paired
 
+WORDS = Prose(__name__)
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 TAU = 99
 LATE = 50.0
@@ -123,7 +126,7 @@ ROWS = (
     ("partial monitoring with side information, adversarial", "the same", "the paper: BOLD", "side"),
 )
 #: What the right side of a row that is measured here is.
-SIDES = dict.fromkeys(EQUAL, "(τ + 1) R'(n/(τ + 1)), measured; equal for BOLD, by the paper") | {
+SIDES = dict.fromkeys(EQUAL, "(τ + 1) R'(n/(τ + 1)), measured; equal by construction") | {
     "stochastic": "R'(n) + Σ Δ_i G*_i, measured; proved in the paper",
     "adversarial": "(1 + G*) R'(n/(1 + G*)), measured; proved in the paper",
 }
@@ -138,41 +141,31 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
     """The section from the delayed and the undelayed result of each row here, and from the rows of other systems."""
     verdicts = {name: _verdict(name, late, base) for name, (_, late, base) in played.items()}
     entries = {name: _entry(name, *each, verdicts[name]) for name, each in played.items()} | dict(others or {})
-    header = (
-        *("setting", "verdict", "R(n)", "right side", "ratio", "regret R(n) under delay, R'(n) without", "work"),
-        *("R'(n)", "the right side is", "measured with"),
-    )
-    lines = [_line(setting, bound, work, entries[name]) for setting, bound, work, name in ROWS if name in entries]
+    header = ("setting, regret, work", "verdict", "R(n)", "right side", "ratio", "R'(n)", "right side, measured with")
+    shown = {name: (where, entries[name]) for *where, name in ROWS if name in entries}
     pairs = [cell for pair, late, base in played.values() for cell in ((pair.delayed, late), (pair.base, base))]
+    told = {"means": MEANS, "tau": TAU, "late": LATE, "kinds": " and ".join(f"{share:.0%}" for share in KINDS)}
     blocks: list[Block] = [
-        Text(
-            "<p>The paper's table of what was known, and what it adds, with what was measured for every row. Where the "
-            "theorem allows it, the regret under delay stands beside the right-hand side <b>with the measured regret "
-            "R' in it</b>, not with a bound on it; else beside the bound that is proved here. Statements of the table "
-            "that are not proved here are marked so. R'(n) is the regret without delay in as many rounds.</p><p>The "
-            f"rows on BOLD and QPM-D: Bernoulli arms {MEANS}, constant delay τ = {TAU} or geometric delay of mean "
-            f"{LATE:.0f}. For BOLD at constant delay each of the τ + 1 instances plays n/(τ + 1) rounds of its own "
-            "without delay, so the two sides must be equal. The rows on partial monitoring are measured on bandits, "
-            "its best-known case; that with side information on apple tasting for two kinds of apples, of which "
-            f"{' and '.join(f'{share:.0%}' for share in KINDS)} are rotten. The experiments behind the other rows "
-            "are in the part <code>related</code>.</p>"
-        ),
+        WORDS.text("claim", **told),
         *_findings(verdicts),
-        Rows(header, lines, "Table 1 of the paper, with what we measured"),
+        Rows(header, [_line(where, entry) for where, entry in shown.values()], WORDS("caption")),
     ]
-    return Section("table", "Table 1, with measured columns", blocks, {"table-cells": cell_frame(pairs)})
+    words = [entry.word for _, entry in shown.values()]
+    short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
+    return Section(PART.name, PART.title, blocks, {"table-cells": cell_frame(pairs)}, short)
 
 
 def _entry(name: str, pair: Measured, late: Result, base: Result, verdict: Verdict) -> Entry:
     what = f"{text(pair.delayed.forecaster)}, {pair.delayed.delays!r}"
     without = base.mean_regret if base.rounds == late.rounds else None
-    return Entry(what, late.mean_regret, without, verdict.bound, verdict.word, SIDES[name])
+    word = identity("", verdict.word).word if name in EQUAL else verdict.word
+    return Entry(what, late.mean_regret, without, verdict.bound, word, SIDES[name])
 
 
-def _line(setting: str, bound: str, work: str, entry: Entry) -> list[Any]:
+def _line(where: Sequence[str], entry: Entry) -> list[Any]:
     ratio = entry.regret / entry.right if entry.right else None
-    measured = [setting, entry.word, entry.regret, entry.right, ratio]
-    return [*measured, bound, work, entry.without, entry.side, entry.what]
+    measured = [entry.word, entry.regret, entry.right, ratio, entry.without]
+    return ["\n".join(where), *measured, f"{entry.side}\n{entry.what}"]
 
 
 def _verdict(name: str, late: Result, base: Result) -> Verdict:
@@ -216,23 +209,17 @@ def _stretched(base: Result, instances: Any, rounds: int) -> tuple[float, float]
 
 
 def _findings(verdicts: dict[str, Verdict]) -> list[Block]:
-    said = {
-        "weinberger": f"Weinberger, Ordentlich: with Hedge, R(n) = (τ + 1) R'(n/(τ + 1)) at constant delay {TAU}.",
-        "neu": f"Neu et al.: with Exp3, R(n) = (τ + 1) R'(n/(τ + 1)) at constant delay {TAU}.",
-        "adversarial": "BOLD: R(n) is at most (1 + G*) R'(n/(1 + G*)), geometric delays.",
-        "stochastic": "QPM-D: R(n) is at most R'(n) + Σ Δ<sub>i</sub> G*<sub>i</sub>, geometric delays.",
-        "side": "Side information: BOLD(PerContext(GlobalExp3)) in partial monitoring has R(n) = "
-        f"(τ + 1) R'(n/(τ + 1)) at constant delay {TAU}.",
-    }
+    said = {name: WORDS(name, tau=TAU) for name in verdicts}
     blocks: list[Block] = []
     for name, verdict in verdicts.items():
-        sides = f"{number(verdict.measured)} against {number(verdict.bound)}, ratio {number(verdict.ratio)}"
+        more = ""
+        make: Callable[..., Finding] = Finding
         if name in EQUAL:
-            near = (verdict.high - verdict.measured) / verdict.measured
-            sides += f"; the interval of the difference reaches {near:.1%} of it to each side, approximately"
+            more, make = WORDS("near", near=(verdict.high - verdict.measured) / verdict.measured), identity
         elif verdict.needed:
-            sides += f"; to be sure about {verdict.needed:,} replications are needed, there are {verdict.count:,}"
-        blocks.append(Finding(said[name], verdict.word, f"{sides}; confidence {LEVEL:.0%} for the five together"))
+            more = WORDS("needed", needed=verdict.needed, count=verdict.count)
+        sides = {"measured": verdict.measured, "bound": verdict.bound, "ratio": verdict.ratio, "level": LEVEL}
+        blocks.append(make(said[name], verdict.word, WORDS("sides", more=more, **sides)))
     return blocks
 
 

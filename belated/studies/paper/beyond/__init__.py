@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from belated.report.page import Block, Section, Text
+from belated.report.page import Block, Finding, Section, worst
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.beyond.instance import instance_blocks, instance_plays
 from belated.studies.paper.beyond.late import late_blocks, late_plays
 from belated.studies.paper.beyond.lossy import lossy_blocks, lossy_plays
 from belated.studies.paper.beyond.probability import probability_blocks, probability_plays
-from belated.studies.paper.beyond.shared import Grid
+from belated.studies.paper.beyond.shared import WORDS, Grid, Pairing, span
 from belated.studies.paper.beyond.ties import first_phase_plays, tie_blocks, tie_plays
 from belated.studies.paper.part import Part
 from belated.studies.results import cell_frame, replication_frame
@@ -37,17 +37,15 @@ def grid_cells(grid: Grid) -> list[Play]:
 
 def grid_section(done: Done, grid: Grid) -> Section:
     """The section of a grid."""
-    opening = Text(
-        "Choices that the paper leaves open, and cases that its theorems leave out. Two that are compared met the same "
-        "outcomes and delays, so replications are paired, and the interval of the ratio of regrets is short."
-    )
-    blocks: list[Block] = [opening]
-    rows = []
+    blocks: list[Block] = [WORDS.text("opening")]
+    compared: dict[str, list[Pairing]] = {}
     for name, make in BLOCKS.items():
-        made, pairings = make(done, grid)
+        made, compared[name] = make(done, grid)
         blocks += made
-        rows += [(name, *p.row) for p in pairings]
-    return Section(PART.name, PART.title, blocks, _frames(done, grid, rows))
+    rows = [(name, *p.row) for name, pairings in compared.items() for p in pairings]
+    free = compared["instance"]
+    short = Finding(WORDS("short", instance=span(free)), worst(p.word for p in free))
+    return Section(PART.name, PART.title, blocks, _frames(done, grid, rows), short)
 
 
 def _frames(done: Done, grid: Grid, rows: list[Any]) -> dict[str, polars.DataFrame]:

@@ -7,7 +7,8 @@ from belated.forecasters import BOLD
 from belated.games import Switching
 from belated.learners import UCB1, Exp3
 from belated.protocols import Delays
-from belated.report.page import Block, Drawing, Text
+from belated.report.page import Block, Drawing
+from belated.report.prose import Prose
 from belated.studies.paper.beyond.shared import (
     ARMS,
     Grid,
@@ -24,6 +25,7 @@ from belated.studies.paper.beyond.shared import (
 from belated.studies.run import Done
 from belated.studies.variants import RandomBOLD
 
+WORDS = Prose(__name__)
 LEARNERS = {"Exp3": Exp3(5), "UCB1": UCB1(5)}
 CHOICES: dict[str, type[BOLD]] = {"lowest": BOLD, "random": RandomBOLD}
 
@@ -58,22 +60,13 @@ def instance_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]
         for law in laws(1)
     ]
     return [
-        Text(
-            "<h3>Which free instance BOLD hands out</h3><p>The paper allows any choice that ignores past predictions. "
-            "BOLD here takes the free instance with the lowest number, so that a few instances do most of the work and "
-            "learn most. The variant takes a uniformly random one. Both need G* + 1 instances and both are covered by "
-            f"the theorem. Five Bernoulli arms, {grid.rounds:,} rounds, {grid.replications} replications; and an "
-            "adversary whose best action switches some twenty times.</p>"
-        ),
-        together("Handing out the lowest free instance has less regret than handing out a random one.", pairings),
-        exactly(
-            "Under constant delays the choice does not matter: at most one instance is free.",
-            [same_play(*both) for key, both in pairs.items() if key not in tested],
-        ),
+        WORDS.text("claim", grid=grid),
+        together(WORDS("lowest"), pairings),
+        exactly(WORDS("constant"), [same_play(*both) for key, both in pairs.items() if key not in tested]),
         Drawing(
             "beyond-instance",
             ratio_panel("BOLD: random over lowest", "regret, times that of the lowest", grid.means, lines),
-            "BOLD: regret with a random free instance over that with the lowest one; 95% bands.",
+            WORDS("caption"),
         ),
         pairing_rows(pairings, *CHOICES),
     ], pairings

@@ -8,8 +8,8 @@ from belated.delays import Constant, PerAction
 from belated.engine.result import Result
 from belated.learners import Exp3
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Rows, Text, finding
-from belated.report.stats import number
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.studies.paper.beyond.shared import (
     ARMS,
     BOLD_EXP3,
@@ -26,6 +26,7 @@ from belated.studies.paper.beyond.shared import (
 from belated.studies.run import Done
 from belated.theory import bounds
 
+WORDS = Prose(__name__)
 SIDES = {"best": 4, "worst": 0}
 
 
@@ -58,43 +59,23 @@ def late_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     bold = [result for (name, _, late), result in found.items() if name == BOLD_EXP3 and late in longer]
     shares = [result.mean_regret / would_be(result) for result in bold]
     return [
-        Text(
-            "<h3>Delays that depend on the action</h3><p>Four actions answer after "
-            f"{grid.soon} rounds, one is later: the best or the worst of five Bernoulli arms. The theorems of QPM-D "
-            "and Delayed-UCB1 allow this; BOLD's does not, because an instance that plays a quick action is free "
-            "sooner and so predicts more often.</p>"
-        ),
-        finding(
-            "QPM-D and Delayed-UCB1 keep their bounds, which charge a late action by its gap.",
-            [result.judge(family=len(covered)) for result in covered],
-        ),
+        WORDS.text("claim", soon=grid.soon),
+        finding(WORDS("kept"), [result.judge(family=len(covered)) for result in covered]),
         Finding(
-            f"BOLD has no bound here: {bold[0].bound_reason}. For comparison only, what the theorem would give if it "
-            "applied.",
+            WORDS("no bound", reason=bold[0].bound_reason),
             "shown",
-            f"regret / that number {number(min(shares))} to {number(max(shares))}; not a verdict on the theorem",
+            WORDS("no bound detail", least=min(shares), most=max(shares)),
         ),
-        together("BOLD suffers more from a late best action than from a late worst one.", pairings[BOLD_EXP3]),
-        *(
-            together(f"{name} suffers more from a late worst action than from a late best one.", pairings[name])
-            for name in OTHERS
-        ),
-        *(
-            Drawing(
-                f"beyond-late-{side}",
-                _panel(found, grid, side),
-                f"The {side} action is late: regret against its delay; 95% bands. Dashed: BOLD's bound as if it "
-                "applied, which it does not.",
-            )
-            for side in SIDES
-        ),
+        together(WORDS("best"), pairings[BOLD_EXP3]),
+        *(together(WORDS("worst", name=name), pairings[name]) for name in OTHERS),
+        *(Drawing(f"beyond-late-{side}", _panel(found, grid, side), WORDS("caption", side=side)) for side in SIDES),
         Rows(
             ("player", "late action", "its delay", "regret", "G*", "instances", "bound", "BOLD's, not applicable"),
             [
                 [*key, r.mean_regret, r.peak.mean(), r.instances.mean(), r.bound, _told(key[0], r)]
                 for key, r in found.items()
             ],
-            "All players.",
+            WORDS("cells caption"),
             folded=True,
         ),
     ], [p for each in pairings.values() for p in each]

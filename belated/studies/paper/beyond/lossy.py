@@ -6,7 +6,8 @@ from typing import Any
 
 from belated.delays import Constant, Lossy
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding, identity
+from belated.report.prose import Prose
 from belated.report.stats import matching, mean_interval, number
 from belated.studies.paper.beyond.shared import (
     ARMS,
@@ -25,6 +26,8 @@ from belated.studies.paper.beyond.shared import (
 )
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL
+
+WORDS = Prose(__name__)
 
 
 def lossy_plays(grid: Grid) -> Plays:
@@ -53,42 +56,21 @@ def lossy_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     alike = [same_play(last[name, p, None], last[name, p, grid.expiry]) for name in OTHERS for p in grid.losses]
     unexpired = [result for (_, _, expiry), result in last.items() if expiry is None]
     return [
-        Text(
-            "<h3>Feedback that never comes</h3><p>Each feedback is lost with probability p; what is not lost takes "
-            f"{grid.wait} rounds. A ticket may expire: after {grid.expiry} rounds it is cancelled, its instance is "
-            "free again, and nothing is learned. No theorem of the paper speaks of cancelled tickets.</p>"
-        ),
-        Formula(
-            "E G<sub>n+1</sub> = p n + (1 - p) d without expiry, &nbsp; p e + (1 - p) d with expiry after e rounds"
-        ),
+        WORDS.text("claim", grid=grid),
+        WORDS.formula("formula"),
         open_finding(done, grid),
-        together("Expiry gives BOLD less regret: its lost instances come back.", pairings),
-        exactly(
-            "QPM-D and Delayed-UCB1 play the same with expiry and without: they keep one instance, and learn from what "
-            "comes.",
-            alike,
-        ),
-        finding(
-            "Without expiry, where the theorems count lost feedback in G*, they hold.",
-            [result.judge(family=len(unexpired)) for result in unexpired],
-        ),
-        Drawing(
-            "beyond-lossy-instances",
-            _instances_panel(done, grid),
-            "BOLD(Exp3): instances, which are 1 + the peak of G, against the horizon; dashed: 1 + E G at the end.",
-        ),
-        Drawing(
-            "beyond-lossy-regret",
-            _regret_panel(last, grid),
-            f"Regret after {n:,} rounds against the share that is lost; 95% bands.",
-        ),
+        together(WORDS("expiry"), pairings),
+        exactly(WORDS("alike"), alike),
+        finding(WORDS("bounds"), [result.judge(family=len(unexpired)) for result in unexpired]),
+        Drawing("beyond-lossy-instances", _instances_panel(done, grid), WORDS("instances caption")),
+        Drawing("beyond-lossy-regret", _regret_panel(last, grid), WORDS("regret caption", rounds=n)),
         Rows(
             ("player", "p", "expiry", "regret", "instances", "open at the end", "bound"),
             [
                 [name, p, str(e or "none"), r.mean_regret, r.instances.mean(), r.outstanding.mean(), r.bound]
                 for (name, p, e), r in last.items()
             ],
-            f"All players after {n:,} rounds.",
+            WORDS("cells caption", rounds=n),
             folded=True,
         ),
     ], pairings
@@ -102,14 +84,9 @@ def open_finding(done: Done, grid: Grid) -> Finding:
     wide = max((i.high - i.mean) / i.mean for i in intervals.values())
     most = max(grid.losses)
     never, expiring = (number(found[most, e, grid.rounds].instances.mean()) for e in (None, grid.expiry))
-    return Finding(
-        "Without expiry the open tickets, and with them BOLD's instances, grow like p n; with expiry they do not grow.",
-        word,
-        f"E G is inside the interval in {sum(inside)} of {len(inside)} cells, approximate confidence {LEVEL:.0%} for "
-        "all together; "
-        f"the intervals reach at most {wide:.1%} from the mean; at p = {most} and {grid.rounds:,} rounds BOLD has "
-        f"{never} instances without expiry and {expiring} with it",
-    )
+    counts = {"inside": sum(inside), "count": len(inside), "level": LEVEL, "wide": wide, "p": most}
+    detail = WORDS("open detail", rounds=grid.rounds, never=never, expiring=expiring, **counts)
+    return identity(WORDS("open"), word, detail)
 
 
 def _instances_panel(done: Done, grid: Grid) -> Any:

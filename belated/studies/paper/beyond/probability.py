@@ -6,8 +6,8 @@ from belated.delays import Constant, Geometric
 from belated.forecasters import QPMD
 from belated.learners import Exp3
 from belated.protocols import Delays
-from belated.report.page import Block, Drawing, Finding, Formula, Text
-from belated.report.stats import number
+from belated.report.page import Block, Drawing, Finding
+from belated.report.prose import Prose
 from belated.studies.paper.beyond.shared import (
     ARMS,
     Grid,
@@ -24,6 +24,7 @@ from belated.studies.paper.beyond.shared import (
 from belated.studies.run import Done
 from belated.studies.variants import TicketQPMD
 
+WORDS = Prose(__name__)
 KINDS: dict[str, type[QPMD]] = {"query": QPMD, "ticket": TicketQPMD}
 
 
@@ -51,24 +52,15 @@ def probability_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairin
     ]
     shares = [ticket.mean_regret / query.bound for query, ticket in pairs.values() if query.bound]
     return [
-        Text(
-            "<h3>Which probability QPM-D divides by</h3><p>Exp3 divides a loss by a probability. Under QPM-D a ticket "
-            "was played when the base held an action, with the probability of the query of that time; its feedback "
-            "answers a later query for the same action, with another. The estimate is unbiased with that of the query "
-            "that is answered. The variant uses the ticket's.</p>"
-        ),
-        Formula("loss estimate of the query's action: (1 - reward) / p, &nbsp; p = P(the query chose it)"),
-        together("QPM-D(Exp3) has less regret with the query's probability than with the ticket's.", pairings),
-        Finding(
-            "With the ticket's probability, against the bound of QPM-D, which then is no theorem.",
-            "shown",
-            f"regret / that bound {number(min(shares))} to {number(max(shares))}",
-        ),
-        exactly("Without delay the ticket is the query: both play the same.", [same_play(*undelayed)]),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        together(WORDS("query"), pairings),
+        Finding(WORDS("ticket"), "shown", WORDS("ticket detail", least=min(shares), most=max(shares))),
+        exactly(WORDS("same"), [same_play(*undelayed)]),
         Drawing(
             "beyond-probability",
             ratio_panel("QPM-D(Exp3): ticket over query", "regret, times that of the query's", grid.queries, lines),
-            "QPM-D(Exp3): regret with the ticket's probability over that with the query's; 95% bands.",
+            WORDS("caption"),
         ),
         pairing_rows(pairings, "query's", "ticket's"),
     ], pairings

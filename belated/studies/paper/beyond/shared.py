@@ -15,12 +15,14 @@ from belated.games import Bernoulli
 from belated.learners import UCB1, Exp3
 from belated.protocols import Delays, Game
 from belated.report import figures
-from belated.report.page import ORDER, Finding, Rows, counted
+from belated.report.page import Finding, Rows, counted, identity, worst
+from belated.report.prose import Prose
 from belated.report.stats import Interval, number
 from belated.studies.cells import Play
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL, side
 
+WORDS = Prose("belated.studies.paper.beyond")
 MEANS = (0.3, 0.4, 0.5, 0.6, 0.7)
 ARMS = Bernoulli(MEANS)
 BOLD_EXP3 = "BOLD(Exp3)"
@@ -120,25 +122,27 @@ def same_play(a: Result, b: Result) -> bool:
 # --- what the page shows of it ---
 
 
+def span(pairings: Sequence[Pairing]) -> str:
+    """How many times the regret of one is that of the other, from the least to the most."""
+    times = [p.times.mean for p in pairings]
+    return str(pairings[0].times) if len(pairings) == 1 else f"{number(min(times))} to {number(max(times))}"
+
+
 def together(statement: str, pairings: Sequence[Pairing]) -> Finding:
     """One finding from many pairings: the worst word, and the range of the ratio."""
     words = [p.word for p in pairings]
-    times = [p.times.mean for p in pairings]
-    span = str(pairings[0].times) if len(pairings) == 1 else f"{number(min(times))} to {number(max(times))}"
-    detail = f"regret larger by a factor of {span}; {counted(words)}; confidence {LEVEL:.0%} for all together"
-    return Finding(statement, min(words, key=ORDER.index), detail)
+    return Finding(statement, worst(words), WORDS("factor", span=span(pairings), counted=counted(words), level=LEVEL))
 
 
 def exactly(statement: str, truths: Sequence[bool], note: str = "") -> Finding:
     """A statement that must hold to the last digit everywhere."""
     detail = f"exact in {sum(truths)} of {len(truths)} cells"
-    return Finding(statement, "matches" if all(truths) else "fails", f"{detail}; {note}" if note else detail)
+    return identity(statement, "holds" if all(truths) else "fails", f"{detail}; {note}" if note else detail)
 
 
 def pairing_rows(pairings: Sequence[Pairing], one: str, other: str) -> Rows:
     header = ("where", one, other, "times", "low", "high", "verdict")
-    caption = "All pairs: mean regret, and how many times it is, with Fieller's interval, an approximation."
-    return Rows(header, [p.row for p in pairings], caption, folded=True)
+    return Rows(header, [p.row for p in pairings], WORDS("pairs caption"), folded=True)
 
 
 def ticks(axes: Any, x: Sequence[float]) -> None:

@@ -11,7 +11,8 @@ from belated.forecasters import Direct
 from belated.games import Bernoulli
 from belated.learners import UCB1
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Text
+from belated.report.page import Block, Drawing, Finding
+from belated.report.prose import Prose
 from belated.studies.paper.beyond.shared import (
     Grid,
     Pairing,
@@ -27,6 +28,7 @@ from belated.studies.run import Done
 from belated.studies.variants import LowestUCB1
 from belated.theory.verdicts import LEVEL
 
+WORDS = Prose(__name__)
 #: Two games of ten actions: means far apart, and close together.
 FAR = Bernoulli(tuple(np.linspace(0.1, 0.9, 10).round(2).tolist()))
 CLOSE = Bernoulli(tuple(np.linspace(0.25, 0.7, 10).round(2).tolist()))
@@ -64,30 +66,13 @@ def tie_blocks(done: Done, grid: Grid) -> tuple[list[Block], list[Pairing]]:
     less, more = (sum(word.endswith(end) for word in words) for end in ("holds", "fails"))
     counts = f"less at {less}, more at {more}, unclear at {words.count('unclear')}"
     return [
-        Text(
-            "<h3>How Delayed-UCB1 breaks ties</h3><p>Under delay many actions have no observation yet, all with an "
-            "infinite index. The paper does not say which of them to play. Here ties go to the action predicted fewest "
-            "times; the variant takes the lowest number, and so plays one action until its first feedback comes, then "
-            "the next. Ten Bernoulli arms with evenly spaced means, constant delays.</p>"
-        ),
-        Formula("all K actions are known after d + K rounds &nbsp; against &nbsp; K (d + 1) rounds"),
-        exactly("The first phase ends in just that round.", ends, "the last action has exactly one observation"),
-        together(
-            f"At the longest delay, {last:,}, ties by fewest predictions have less regret.",
-            [p for (_, wait), p in found.items() if wait == last],
-        ),
-        Finding(
-            f"At shorter delays, regret with ties by fewest predictions is {counts} of {len(words)} cells.",
-            "shown",
-            f"approximate confidence {LEVEL:.0%} for all together; probably a longer first phase is not all lost: "
-            "what it observes must be observed at some time (not tested here)",
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        exactly(WORDS("first phase"), ends, WORDS("first phase detail")),
+        together(WORDS("longest", delay=last), [p for (_, wait), p in found.items() if wait == last]),
+        Finding(WORDS("shorter", counts=counts, count=len(words)), "shown", WORDS("shorter detail", level=LEVEL)),
         *(
-            Drawing(
-                f"beyond-ties-{at}",
-                _panel(done, grid, name),
-                f"Delayed-UCB1, means {name}: regret at the horizon against the delay; 95% bands.",
-            )
+            Drawing(f"beyond-ties-{at}", _panel(done, grid, name), WORDS("caption", name=name))
             for at, name in enumerate(GAMES, start=1)
         ),
         pairing_rows(pairings, *RULES),

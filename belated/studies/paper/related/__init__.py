@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from belated.report.page import Block, Section, Text
+from belated.report.page import Block, Finding, Section, worst
+from belated.report.words import ASIDE, tallied
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.part import Part
 from belated.studies.paper.related import agarwal, desautels, dudik, langford, mesterharm, neu, outage, weinberger
-from belated.studies.paper.related.shared import Entry, Series, System
+from belated.studies.paper.related.shared import WORDS, Entry, Series, System
 from belated.studies.results import cell_frame
 from belated.studies.run import Done
 
@@ -21,12 +22,6 @@ SYSTEMS: tuple[System, ...] = tuple(
     module.SYSTEM for module in (weinberger, langford, mesterharm, agarwal, desautels, neu, dudik, outage)
 )
 
-OPENING = (
-    "The paper's table 1 names those who learned from late feedback before it. Each of them is in the catalog: what it "
-    "claims, the formula that is proved here (or that none is), an experiment and what came of it. Constants were "
-    "derived again: where a statement is its authors' alone, that is said."
-)
-
 
 def cells_of(sizes: dict[str, Any]) -> list[Cell]:
     """All cells of the systems that have a size here."""
@@ -35,11 +30,14 @@ def cells_of(sizes: dict[str, Any]) -> list[Cell]:
 
 def describe(done: Done, sizes: dict[str, Any]) -> Section:
     """The section of the systems that have a size here."""
-    blocks: list[Block] = [Text(OPENING)]
-    for system in SYSTEMS:
-        if system.name in sizes:
-            blocks += system.blocks(done, sizes[system.name])
-    return Section(PART.name, PART.title, blocks, _frames(done, sizes))
+    blocks: list[Block] = [WORDS.text("opening")]
+    chosen = [system for system in SYSTEMS if system.name in sizes]
+    for system in chosen:
+        blocks += system.blocks(done, sizes[system.name])
+    section = Section(PART.name, PART.title, blocks, _frames(done, sizes))
+    words = [found.word for found in section.findings if found.word not in ASIDE]
+    section.short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
+    return section
 
 
 def _frames(done: Done, sizes: dict[str, Any]) -> dict[str, polars.DataFrame]:

@@ -12,7 +12,8 @@ from belated.forecasters import Direct
 from belated.games import Quadratic
 from belated.learners import GradientDescent
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.report.stats import Interval, number
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.beyond.shared import ratio_interval
@@ -20,6 +21,7 @@ from belated.studies.paper.related.shared import PROVED, Entry, System, draw, ex
 from belated.studies.run import Done
 from belated.theory.verdicts import certain
 
+WORDS = Prose(__name__)
 CURVATURES, CENTRE = (1.0, 0.8, 0.6, 0.4, 0.2), (0.5, -0.4, 0.3, -0.2, 0.1)
 SMOOTH, CLEAR, NOISY = 1.0, Quadratic(CURVATURES, CENTRE), Quadratic(CURVATURES, CENTRE, noise=1.0)
 DISTANCE = math.sqrt(sum(c * c for c in CENTRE))
@@ -81,63 +83,33 @@ def blocks(done: Done, size: Size) -> list[Block]:
     noisy: dict[tuple[int, int], Result] = {key: done[play] for key, play in noisy_plays(size).items()}
     speed = speeds(done, size)
     often = ", ".join(f"{r} of {n:,} rounds" for n, r in size.horizons)
+    told = {"curvatures": CURVATURES, "centre": CENTRE, "square": DISTANCE**2, "rounds": ROUNDS, "often": often}
+    workers = {"units": UNITS, "workers": size.workers}
+    linear = ", ".join(f"{r.mean_regret / (tau + 1):.4f} at τ = {tau}" for tau, r in clear.items())
+    faster = "; ".join(f"k = {k}: {times} beside {number(math.sqrt(k))}" for k, times in speed.items() if k > 1)
     return [
-        Text(
-            "<h3>Agarwal, Duchi 2011: one smooth loss, noisy gradients</h3><p><b>Claim.</b> Gradients of one "
-            "β-smooth convex loss come τ rounds late, with independent noise of variance &sigma;². Delay adds a term "
-            "that does not grow with n, so that a long run hardly feels it, and k workers that need k units of time "
-            "for a gradient are about √k times better than one. The table's term of the order τ² is stated by its "
-            "authors; not proved here. Proved here, with τ + 1 in its place, for plain descent without a border at "
-            "constant delay, steps η = min(1/(8β(τ + 1)), R/(&sigma; √(1.5 n))), R the distance of the start from the "
-            "best point:</p>"
-        ),
-        Formula("E Σ<sub>t</sub> (f(x<sub>t</sub>) - f*) ≤ 12.8 β R² (τ + 1) + 3.92 &sigma; R √n"),
-        experiment(
-            f"f(x) = Σ A<sub>i</sub> (x<sub>i</sub> - c<sub>i</sub>)²/2, A = {CURVATURES}, c = "
-            f"{CENTRE}, from 0: β = 1, R² = {DISTANCE**2:.2f}. Without noise {ROUNDS:,} rounds, which leave nothing "
-            f"to chance; with &sigma; = 1 replications: {often}. Workers: {UNITS:,} units of time, {size.workers} "
-            "replications each."
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", **told, **workers)),
         finding(
-            "Without noise regret keeps the bound, and is nearly proportional to τ + 1.",
+            WORDS("clear"),
             [certain(r.mean_regret, r.bound or math.inf) for r in clear.values()],
-            "regret / (τ + 1): "
-            + ", ".join(f"{r.mean_regret / (tau + 1):.4f} at τ = {tau}" for tau, r in clear.items()),
+            WORDS("clear detail", listed=linear),
         ),
-        finding("With noise mean regret keeps the bound.", [r.judge(family=len(noisy)) for r in noisy.values()]),
+        finding(WORDS("noisy"), [r.judge(family=len(noisy)) for r in noisy.values()]),
         forgotten(noisy, size),
-        Finding(
-            "k workers against one in the same time: how many times smaller their average regret a gradient is, "
-            "beside √k.",
-            "shown",
-            "; ".join(f"k = {k}: {times} beside {number(math.sqrt(k))}" for k, times in speed.items() if k > 1)
-            + "; Fieller's intervals, 99% each, an approximation",
-        ),
+        Finding(WORDS("workers"), "shown", WORDS("workers detail", listed=faster)),
         _too_fast(done),
-        Drawing(
-            "related-smooth-clear",
-            _clear_panel(clear),
-            f"Regret without noise after {ROUNDS:,} rounds: nearly proportional to τ + 1. Nothing is left to chance.",
-        ),
-        Drawing(
-            "related-smooth-noise",
-            _noise_panel(noisy, size),
-            f"With noise of variance 1, three horizons: regret over that at τ = 0 (replications: {often}; 95% bands, "
-            "Fieller's). The longer the run, the longer the delay that it does not feel.",
-        ),
-        Drawing(
-            "related-smooth-workers",
-            _worker_panel(speeds(done, size, 0.95)),
-            f"How many times smaller the average regret of k workers is than that of one, in {UNITS:,} units of time; "
-            f"{size.workers} replications, 95% bars (Fieller's).",
-        ),
+        Drawing("related-smooth-clear", _clear_panel(clear), WORDS("clear caption", rounds=ROUNDS)),
+        Drawing("related-smooth-noise", _noise_panel(noisy, size), WORDS("noisy caption", often=often)),
+        Drawing("related-smooth-workers", _worker_panel(speeds(done, size, 0.95)), WORDS("workers caption", **workers)),
         Rows(
             ("rounds", "τ", "replications", "regret", "± 95%", "bound", "verdict"),
             [
                 [n, tau, r.replications, r.mean_regret, r.spread, r.bound, r.judge(family=len(noisy))]
                 for (n, tau), r in noisy.items()
             ],
-            "With noise. Regret is not bounded here, so that verdicts rest on Student's approximation.",
+            WORDS("cells caption"),
             folded=True,
         ),
     ]
@@ -154,12 +126,7 @@ def forgotten(noisy: dict[tuple[int, int], Result], size: Size) -> Finding:
     apart = all(a.low > b.high for a, b in zip(list(times.values()), list(times.values())[1:], strict=False))
     word = "likely holds" if apart else "unclear" if means == sorted(means, reverse=True) else "likely fails"
     listed = "; ".join(f"n = {n:,}: {each}" for n, each in times.items())
-    return Finding(
-        f"With noise, the longer the run, the smaller regret at τ = {tau} is as a multiple of that without delay.",
-        word,
-        f"{listed}; Fieller's intervals, 99% for all together, an approximation; the word rests on whether they lie "
-        "apart",
-    )
+    return Finding(WORDS("forgotten", tau=tau), word, WORDS("forgotten detail", listed=listed))
 
 
 def speeds(done: Done, size: Size, level: float = 0.99) -> dict[int, Interval]:
@@ -180,9 +147,9 @@ def hasty_play() -> Play:
 def _too_fast(done: Done) -> Finding:
     result: Result = done[hasty_play()]
     return Finding(
-        "A step that ignores the delay (right for 1,000 rounds without, played 10,000 rounds at τ = 300) diverges.",
+        WORDS("hasty"),
         "holds" if result.mean_regret > 1e6 else "fails",
-        f"regret {result.mean_regret:.1e} in one run; there is no bound for it",
+        WORDS("hasty detail", regret=result.mean_regret),
     )
 
 

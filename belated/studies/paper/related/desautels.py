@@ -18,7 +18,8 @@ from belated.kernels import squared_exponential
 from belated.learners import GPUCB
 from belated.protocols import Floats
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.report.stats import mean_interval, number
 from belated.studies.cells import Cell, Play, Table, Tell, code_of
 from belated.studies.paper.beyond.shared import pair, together
@@ -26,6 +27,7 @@ from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, 
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL
 
+WORDS = Prose(__name__)
 POINTS, SCALE, NOISE, SEED = 40, 0.1, 0.01, 15
 COVARIANCE = squared_exponential(np.linspace(0.0, 1.0, POINTS), scale=SCALE)
 GAME = GaussianProcess(COVARIANCE, NOISE)
@@ -137,68 +139,33 @@ def blocks(done: Done, size: Size) -> list[Block]:
     bounded = [found[rule, tau] for rule in (STALE, WIDE) for tau in LATE]
     late = [tau for tau in LATE if tau >= MATTERS]
     alone, at_once = mean_interval(batched.regret), found[WIDE, 0].regret[: size.batched, -1]
+    told = {"points": POINTS, "scale": SCALE, "noise": NOISE, "most": MOST}
+    listed = "; ".join(
+        f"{RULES[rule]}: {number((found[rule, ROW].mean_regret - found[rule, 0].mean_regret) / ROW)}" for rule in RULES
+    )
+    counts = {"batches": float(batched.batches.mean()), "at_once": float(at_once.mean()), "count": size.batched}
     return [
-        Text(
-            "<h3>Desautels, Krause, Burdick 2012: points of a Gaussian process</h3><p><b>Claim.</b> Somebody looks for "
-            "the largest value of a function drawn from a Gaussian process, and values come τ rounds late. The "
-            "deviation at a point depends on which points were chosen and not on their values, so that it may count "
-            "those that are out (hallucinated), while the mean waits. Then delay adds a term, and batches of points "
-            f"cost little. C₁ R'(n) + C₂ τ log τ, as table 1 has it, is {STATED}. Proved here, with probability "
-            "1 - δ, for any delays that ignore the function and any C > 0: C<sub>t</sub> is what the values that are "
-            "out at round t tell, I<sub>n</sub> what all n tell, in nats, &alpha;<sub>n</sub> = "
-            "2 ln(K n² π²/(6δ)), v the variance of the noise:</p>"
-        ),
-        Formula(
-            "R<sub>n</sub> ≤ (max f - min f) · #{t: C<sub>t</sub> > C} + e<sup>C</sup> "
-            "√(8 n &alpha;<sub>n</sub> I<sub>n</sub> / ln(1 + 1/v))"
-        ),
-        experiment(
-            f"{POINTS} points of [0, 1], covariance exp(-(x - x')²/(2 · {SCALE}²)), noise of "
-            f"variance {NOISE}, δ = 0.1; {size.rounds:,} rounds, {size.runs} functions, the same for all. Three rules: "
-            "the deviation of what has come (<i>stale</i>), of all that was chosen (<i>hallucinated</i>; no bound is "
-            "proved for it under delay, and it is what people run), and that times e<sup>C</sup>, C = ln(2)/2 "
-            "(<i>widened</i>, with the bound). In batches: a batch ends before the point that would make "
-            f"C<sub>t</sub> larger than C, or at {MOST} points, and all of its values come together "
-            f"({size.batched} functions)."
-        ),
-        finding(
-            f"Mean regret keeps the bound, in its form for the mean; {size.rounds:,} rounds, stale and widened.",
-            [result.judge(family=len(bounded)) for result in bounded],
-        ),
-        finding(f"The same in {LONGER[0]:,} rounds at delay {LONGER[1]}, widened.", [longer.judge()]),
+        WORDS.text("claim", stated=STATED),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", size=size, **told)),
+        finding(WORDS("bound", rounds=size.rounds), [result.judge(family=len(bounded)) for result in bounded]),
+        finding(WORDS("longer", rounds=LONGER[0], delay=LONGER[1]), [longer.judge()]),
         together(
-            f"Hallucinated has less regret than stale, at delays {', '.join(map(str, late))}.",
+            WORDS("hallucinated", delays=", ".join(map(str, late))),
             [pair(f"delay {tau}", found[PLAIN, tau], found[STALE, tau], len(late)) for tau in late],
         ),
         Finding(
-            "What a round of delay adds to regret.",
-            "shown",
-            "; ".join(
-                f"{RULES[rule]}: {number((found[rule, ROW].mean_regret - found[rule, 0].mean_regret) / ROW)}"
-                for rule in RULES
-            )
-            + f", from delay 0 to {ROW}, means of {size.runs} functions; a function spans "
-            f"{number(_span(size))} on average",
+            WORDS("adds"), "shown", WORDS("adds detail", listed=listed, delay=ROW, runs=size.runs, span=_span(size))
         ),
-        Finding(
-            f"In batches of at most {MOST} regret is not much more than one at a time.",
-            "shown",
-            f"{alone} in {number(float(batched.batches.mean()))} batches, {number(float(at_once.mean()))} one at a "
-            f"time (widened, the same {size.batched} functions, other noise); approximate interval, {LEVEL:.0%}",
-        ),
-        Drawing(
-            "related-gaussian",
-            _panel(found, batched, size),
-            f"Regret after {size.rounds:,} rounds against the delay, means over {size.runs} functions, 95% bands; the "
-            f"star is GP-AUCB in batches of at most {MOST} ({size.batched} functions), drawn at delay {MOST - 1}.",
-        ),
+        Finding(WORDS("batches", most=MOST), "shown", WORDS("batches detail", alone=alone, level=LEVEL, **counts)),
+        Drawing("related-gaussian", _panel(found, batched, size), WORDS("caption", size=size, most=MOST, at=MOST - 1)),
         Rows(
             ("rule", "τ", "regret", "± 95%", "bound", "verdict"),
             [
                 [RULES[rule], tau, r.mean_regret, r.spread, r.bound, r.judge(family=len(bounded))]
                 for (rule, tau), r in found.items()
             ],
-            f"All rules, {size.runs} functions.",
+            WORDS("cells caption", runs=size.runs),
             folded=True,
         ),
     ]

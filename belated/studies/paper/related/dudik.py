@@ -13,7 +13,8 @@ from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import Bernoulli, Grouped
 from belated.learners import PolicyElimination
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.report.stats import number
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.related.shared import PROVED, STATED, Entry, System, experiment, late_panel
@@ -21,6 +22,7 @@ from belated.studies.run import Done
 from belated.studies.variants import PolicyExp4
 from belated.theory.verdicts import judge
 
+WORDS = Prose(__name__)
 CONTEXTS, ACTIONS, COUNT, SEED = 6, 2, 20, 15
 GOOD, BAD = 0.9, 0.1
 DROPS, POOL, TOLD = "PolicyElimination", "BOLD(Exp4)", "Exp4 told directly"
@@ -74,50 +76,32 @@ def blocks(done: Done, size: Size) -> list[Block]:
     found: dict[tuple[str, int], Result] = {key: done[play] for key, play in plays(size).items()}
     late = [tau for tau in LATE if tau >= ROW]
     extra = {tau: (found[DROPS, tau].regret[:, -1] - found[DROPS, 0].regret[:, -1]) / tau for tau in late}
+    told = {"contexts": CONTEXTS, "actions": ACTIONS, "count": COUNT, "good": GOOD, "bad": BAD}
+    listed = "; ".join(f"{number(float(each.mean()))} a round at τ = {tau:,}" for tau, each in extra.items())
     return [
-        Text(
-            "<h3>Dudík et al. 2011: policies</h3><p><b>Claim.</b> Some policies are given, each says an action for "
-            "each context; contexts have a known law, rewards are independent. PolicyElimination plays so that all "
-            "policies that are left are tried, and drops those that are shown to be worse. Delay adds a term: as table "
-            f"1 has it, τ √(log n), {STATED}. Proved here, with probability 1 - δ, for any delays that ignore "
-            "contexts, actions and rewards, N policies, K actions: no root of a logarithm on the delay.</p>"
-        ),
-        Formula("R<sub>n</sub> ≤ G* + 17 √(2 n K ln(4 N n²/δ))"),
-        experiment(
-            f"{CONTEXTS} contexts, {ACTIONS} actions, {COUNT} policies; in each context one action "
-            f"pays with probability {GOOD}, the other with {BAD}, and one policy knows which. {size.rounds:,} rounds, "
-            f"{size.runs} runs, δ = 0.05, the constants of the theorem. Beside it Exp4 over the same policies, in a "
-            "pool (BOLD's theorem covers it) and told directly (none does)."
-        ),
+        WORDS.text("claim", stated=STATED),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", size=size, **told)),
         finding(
-            "PolicyElimination: mean regret is at most the bound (in the mean, δ n more).",
+            WORDS("bound"),
             [found[DROPS, tau].judge(family=len(LATE)) for tau in LATE],
-            f"{size.rounds:,} rounds",
+            WORDS("bound detail", rounds=size.rounds),
         ),
+        finding(WORDS("pool"), [found[POOL, tau].judge(family=len(LATE)) for tau in LATE]),
         finding(
-            "BOLD(Exp4): mean regret is at most the bound of Theorem 1.",
-            [found[POOL, tau].judge(family=len(LATE)) for tau in LATE],
-        ),
-        finding(
-            "PolicyElimination: a round of delay adds no more than a round of uniform play costs.",
+            WORDS("uniform"),
             [judge(each, UNIFORM, -1.0, 1.0, family=len(late)) for each in extra.values()],
-            "; ".join(f"{number(float(each.mean()))} a round at τ = {tau:,}" for tau, each in extra.items())
-            + f", uniform play {number(UNIFORM)}",
+            WORDS("uniform detail", listed=listed, cost=UNIFORM),
         ),
         _overtaken(found),
-        Drawing(
-            "related-policies",
-            _panel(found, size),
-            f"Regret against the best of {COUNT} policies after {size.rounds:,} rounds, means of {size.runs} runs, 95% "
-            "bands. Dotted: PolicyElimination without delay, plus τ rounds of uniform play.",
-        ),
+        Drawing("related-policies", _panel(found, size), WORDS("caption", size=size, count=COUNT)),
         Rows(
             ("player", "τ", "regret", "± 95%", "bound", "verdict"),
             [
                 [name, tau, r.mean_regret, r.spread, r.bound, r.judge(family=len(LATE))]
                 for (name, tau), r in found.items()
             ],
-            f"All players, {size.runs} runs.",
+            WORDS("cells caption", runs=size.runs),
             folded=True,
         ),
     ]
@@ -131,9 +115,7 @@ def _overtaken(found: dict[tuple[str, int], Result]) -> Finding:
         f"τ = {tau:,}: {', '.join(f'{number(found[name, tau].mean_regret)} ({name})' for name in (DROPS, POOL, TOLD))}"
         for tau in LATE
     )
-    return Finding(
-        f"PolicyElimination, which adds, has less regret than BOLD(Exp4), which multiplies, {when}.", "shown", listed
-    )
+    return Finding(WORDS("overtaken", when=when), "shown", listed)
 
 
 def _panel(found: dict[tuple[str, int], Result], size: Size) -> Any:

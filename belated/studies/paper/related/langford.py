@@ -13,7 +13,8 @@ from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import LinearLosses
 from belated.learners import GradientDescent
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.report.stats import number
 from belated.studies.cells import Cell
 from belated.studies.paper.related.shared import (
@@ -30,6 +31,7 @@ from belated.studies.paper.related.shared import (
 from belated.studies.run import Done
 from belated.theory.verdicts import Verdict, certain
 
+WORDS = Prose(__name__)
 FAST, SLOWED, ADAPTIVE, POOL = "not slowed", "τ known", "adaptive", "BOLD(adaptive)"
 RULES: dict[str, Callable[[int], Forecaster]] = {
     FAST: lambda tau: Direct(GradientDescent(1, tau=0)),
@@ -76,52 +78,27 @@ def plays(size: Size) -> dict[tuple[str, int], Series]:
 def blocks(done: Done, size: Size) -> list[Block]:
     found: dict[tuple[str, int], Found] = {key: done[cell] for key, cell in plays(size).items()}
     slopes = {name: slope(found, size, name) for name in RULES}
+    waves = {"rounds": size.rounds, "count": len(size.halves)}
+    listed = ", ".join(f"{name} {exponent:.3f}" for name, exponent in slopes.items())
     return [
-        Text(
-            "<h3>Langford, Smola, Zinkevich 2009: gradients</h3><p><b>Claim.</b> Gradient descent that is told each "
-            "gradient τ rounds late has regret of the order √(τ n), if its steps are made shorter by √τ. F is the "
-            "largest distance of two points over √2, L the longest gradient. With steps F/(L √((1 + 2τ) m)) at the "
-            "m-th gradient, and with steps F/(L √(t + 2 ΣG)), which know nothing of the delays, regret is at most "
-            "(both proved here)</p>"
-        ),
-        Formula(
-            "R<sub>n</sub> ≤ 2 F L √((1 + 2τ) n), &nbsp; R<sub>n</sub> ≤ 2 F L √(n + 2 Σ<sub>t</sub> G<sub>t</sub>)"
-        ),
-        experiment(
-            f"Points of [-1, 1], gradients 1 and -1 in square waves, {size.rounds:,} rounds; the "
-            f"worst of {len(size.halves):,} half periods from {min(size.halves)} to {max(size.halves):,}, for each "
-            "rule and delay. Nothing is left to chance, so one play says all. (Random blocks would show nothing: on "
-            "these every forecaster expects the same.) <i>Not slowed</i> are the steps that would be right without "
-            "delay."
-        ),
-        *(
-            finding(
-                f"Gradient descent, {name}: the worst wave keeps the bound.",
-                [_verdict(found[name, d], size) for d in size.delays],
-            )
-            for name in KEPT
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", first=min(size.halves), last=max(size.halves), **waves)),
+        *(finding(WORDS("keeps", name=name), [_verdict(found[name, d], size) for d in size.delays]) for name in KEPT),
         _breaks(found, size),
         finding(
-            f"Slowed, the worst regret grows at most like (τ + 1)<sup>1/2</sup>, for τ ≥ {FITTED}.",
+            WORDS("slopes", fitted=FITTED),
             [certain(slopes[name], 0.5) for name in KEPT],
-            "exponents, by least squares through the worst waves: "
-            + ", ".join(f"{name} {exponent:.3f}" for name, exponent in slopes.items()),
+            WORDS("slopes detail", listed=listed),
         ),
-        Drawing(
-            "related-gradients",
-            _panel(found, size),
-            f"Regret after {size.rounds:,} rounds on the worst of {len(size.halves):,} square waves; nothing is "
-            "left to chance. Dashed: what is proved, 2 F L √((1 + 2τ) n) for steps that are slowed, "
-            "2 F L √((τ + 1) n) for BOLD.",
-        ),
+        Drawing("related-gradients", _panel(found, size), WORDS("caption", **waves)),
         Rows(
             ("rule", "τ", "worst regret", "its half period", "bound", "verdict"),
             [
                 [name, d, float(f.regret.max()), size.halves[f.worst], float(f.bound[f.worst]), _verdict(f, size).word]
                 for (name, d), f in found.items()
             ],
-            "All rules. The steps that are not slowed have a bound as well, which grows with τ.",
+            WORDS("cells caption"),
             folded=True,
         ),
     ]
@@ -148,9 +125,7 @@ def _breaks(found: dict[tuple[str, int], Found], size: Size) -> Finding:
     )
     start = f" from τ = {over[0]} on" if over else ""
     word = "holds" if over and over == late[late.index(over[0]) :] else "fails"
-    return Finding(
-        f"Steps that are not slowed break the bound of those that are{start}: delay must slow.", word, listed
-    )
+    return Finding(WORDS("breaks", start=start), word, listed)
 
 
 def _panel(found: dict[tuple[str, int], Found], size: Size) -> Any:

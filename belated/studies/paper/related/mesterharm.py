@@ -14,7 +14,8 @@ from belated.games import Labels
 from belated.learners import Halving, Perceptron
 from belated.protocols import Floats
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding
+from belated.report.prose import Prose
 from belated.report.stats import matching, mean_interval, number
 from belated.studies.cells import Cell
 from belated.studies.paper.related.shared import (
@@ -32,6 +33,7 @@ from belated.studies.paper.related.shared import (
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL, Verdict, judge_paired
 
+WORDS = Prose(__name__)
 KINDS: dict[str, type[Forecaster]] = {"BOLD": BOLD, "told directly": Direct, "Paced": Paced}
 FEATURES, GAP = 10, 0.1
 #: The error of the first hypothesis, which says label 0 always: labels are fair.
@@ -115,60 +117,34 @@ def blocks(done: Done, size: Size) -> list[Block]:
     against = {key: done[cell] for key, cell in halving_plays(size).items()}
     chance: dict[tuple[str, int], Found] = {key: done[cell] for key, cell in sphere_plays(size).items()}
     most = Halves(size.experts, 1).questions
+    listed = "; ".join(
+        f"τ = {d}: {name} {number(float(chance[name, d].regret.mean()))}"
+        for d in (size.late[0], size.late[-2])
+        for name in KINDS
+    )
     return [
-        Text(
-            "<h3>Mesterharm 2005, 2007: labels</h3><p><b>Claim.</b> A learner that errs at most M times without delay "
-            "errs at most (G* + 1) M times with it, against any adversary; where rows are drawn independently, delay "
-            "adds no more than G*. Proved here, for BOLD and for a learner that is told of each label when it comes "
-            "and looks at what it would say <i>now</i>; in the second case for Paced, and at constant delay, with "
-            "e<sub>0</sub> the error of the first hypothesis, exactly for the learner told directly:</p>"
-        ),
-        Formula(
-            "mistakes ≤ (G* + 1) M; &nbsp; E mistakes ≤ E M(n) + E G* (Paced); &nbsp; "
-            "E mistakes = E M(n - τ) + τ e<sub>0</sub> (told directly)"
-        ),
-        Text(
-            "Table 1 writes the first as D̄ R'(n/D̄), with D̄ the average gap between feedbacks. That is true with the "
-            "average over <i>rounds</i> of the length of the gap that the round lies in, and false with the plain "
-            "average over gaps: let no feedback come for n/2 rounds, then all at once, then each at once. The plain "
-            "average is about 2, but if one fair coin decides all labels, everybody expects n/4 mistakes in the first "
-            "half, and the best hypothesis makes none."
-        ),
-        experiment(
-            f"Left: {size.experts:,} thresholds and somebody who asks for the middle of those left, "
-            f"each question τ + 1 times, and says the other label; Halving errs at most log<sub>2</sub> "
-            f"{size.experts:,} = {most} times without delay. Right: the Perceptron on {size.rows:,} rows drawn from "
-            f"the sphere in {FEATURES} dimensions, margin {GAP}, {size.runs} runs, the same rows for all."
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        WORDS.text("gap"),
+        experiment(WORDS("experiment", size=size, most=most, features=FEATURES, gap=GAP)),
         exactly(
-            f"Against the adversary mistakes are exactly {most} (τ + 1), for BOLD, told directly and Paced: the bound "
-            "is tight.",
+            WORDS("adversary", most=most),
             [float(f.regret[0]) - most * (d + 1) for (_, d), f in against.items()],
             0.0,
-            f"delays {', '.join(map(str, size.delays))}",
+            WORDS("adversary detail", delays=", ".join(map(str, size.delays))),
         ),
         finding(
-            "By chance, Paced makes at most G* mistakes more than without delay.",
+            WORDS("paced"),
             [added(chance["Paced", d].regret, chance["Paced", 0].regret, d, size) for d in _late(size)],
         ),
         shifted(chance, size),
-        Finding(
-            "By chance, a pool of instances learns everything τ + 1 times.",
-            "shown",
-            "; ".join(
-                f"τ = {d}: {name} {number(float(chance[name, d].regret.mean()))}"
-                for d in (size.late[0], size.late[-2])
-                for name in KINDS
-            )
-            + f" mistakes, means of {size.runs} runs",
-        ),
-        Drawing("related-labels-adversary", _adversary_panel(against, size, most), _adversary_caption(size)),
+        Finding(WORDS("pool"), "shown", WORDS("pool detail", listed=listed, runs=size.runs)),
         Drawing(
-            "related-labels-chance",
-            _chance_panel(chance, size),
-            f"Mistakes of the Perceptron on {size.rows:,} independent rows, means of {size.runs} runs, 95% bands. "
-            "Dotted: without delay, plus τ, which Paced does not exceed.",
+            "related-labels-adversary",
+            _adversary_panel(against, size, most),
+            WORDS("adversary caption", experts=size.experts),
         ),
+        Drawing("related-labels-chance", _chance_panel(chance, size), WORDS("chance caption", size=size)),
         Rows(
             ("rule", "τ", "mean mistakes", "± 95%", "bound"),
             [
@@ -182,8 +158,7 @@ def blocks(done: Done, size: Size) -> list[Block]:
                 for (name, d), f in chance.items()
                 if name != "base"
             ],
-            f"The Perceptron, {size.runs} runs. The bound is (G* + 1) (X / margin)², the mean of the runs; Paced "
-            "states none against an adversary.",
+            WORDS("cells caption", runs=size.runs),
             folded=True,
         ),
     ]
@@ -216,19 +191,8 @@ def shifted(chance: dict[tuple[str, int], Found], size: Size) -> Finding:
         f"τ = {d}: {number(i.mean)} ({number(i.low)} to {number(i.high)}) for {number(d * FIRST)}"
         for d, i in zip(late, intervals, strict=True)
     )
-    return Finding(
-        "By chance, told directly at constant delay, E mistakes - E M(n - τ) is τ/2: half of the first τ rounds.",
-        word,
-        f"{sum(agree)} of {len(agree)} intervals contain it; {listed}; approximate confidence {LEVEL:.0%} for all "
-        f"together, {size.runs} runs",
-    )
-
-
-def _adversary_caption(size: Size) -> str:
-    return (
-        f"Mistakes of Halving with {size.experts:,} thresholds against a search by halves; nothing is left to chance. "
-        "The three rules err equally often, as often as the bound allows."
-    )
+    counts = {"agree": sum(agree), "count": len(agree), "level": LEVEL, "runs": size.runs}
+    return Finding(WORDS("shifted"), word, WORDS("shifted detail", listed=listed, **counts))
 
 
 def _adversary_panel(against: dict[tuple[str, int], Found], size: Size, most: int) -> Any:

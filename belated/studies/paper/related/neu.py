@@ -14,7 +14,8 @@ from belated.forecasters import Direct
 from belated.games import MDP, grid_world
 from belated.learners import MDPExp3
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text
+from belated.report.page import Block, Drawing, Finding, Rows
+from belated.report.prose import Prose
 from belated.report.stats import mean_interval, number
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.beyond.shared import exactly, same_play
@@ -22,6 +23,7 @@ from belated.studies.paper.related.shared import STATED, System, experiment, lat
 from belated.studies.run import Done
 from belated.theory.verdicts import LEVEL
 
+WORDS = Prose(__name__)
 ROWS, COLUMNS, SLIP, LAG, MIXING, SEED = 2, 3, 0.2, 5, 0.05, 15
 #: The share of rounds in which the first cell pays; in the others it is the last.
 SHARE = 0.6
@@ -58,51 +60,29 @@ def plays(size: Size) -> dict[int, Play]:
 def blocks(done: Done, size: Size) -> list[Block]:
     found: dict[int, Result] = {tau: done[play] for tau, play in plays(size).items()}
     world = game(size.rounds)
-    idle = world.best - 1.0 / (ROWS * COLUMNS)
+    uniform = 1.0 / (ROWS * COLUMNS)
+    idle = world.best - uniform
     longest = LATE[-1]
     more = mean_interval(found[longest].regret[:, -1] - found[0].regret[:, -1])
+    told = {"rows": ROWS, "columns": COLUMNS, "slip": SLIP, "share": SHARE, "lag": LAG, "mixing": MIXING}
+    listed = "; ".join(f"τ = {tau:,}: {number(r.mean_regret)}" for tau, r in found.items())
+    longer = {"listed": listed, "longest": longest, "more": more, "level": LEVEL, "idle": longest * idle}
     return [
-        Text(
-            "<h3>Neu, György, Szepesvári, Antos 2010: states</h3><p><b>Claim.</b> The dynamics are known, rewards "
-            "change from round to round and only that of the present state and action is seen. MDP-Exp3 runs Exp3 in "
-            "every state on estimates of how good an action is in the long run. The estimate of round t needs the law "
-            "of its state as of N rounds before, so that it is used N rounds later at the earliest: rewards that come "
-            "less than N late change nothing at all. Its regret against the best stationary policy, of the order "
-            f"√n ln n, is {STATED}, and no constant is known.</p>"
-        ),
-        Formula(
-            "w<sub>t</sub>(x, a) = exp(η Σ<sub>s ≤ t - max(N, τ + 1)</sub> q̂<sub>s</sub>(x, a)), &nbsp; "
-            "E[q̂<sub>s</sub> | what was known N rounds before] = q<sub>s</sub>"
-        ),
-        experiment(
-            f"A {ROWS} x {COLUMNS} grid, moves that go any way with probability {SLIP}; reward 1 in the "
-            f"first cell in {SHARE:.0%} of the rounds, spread evenly, and in the last cell in the others. N = {LAG}, "
-            f"mixing {MIXING}, rate {size.rate}; {size.rounds:,} rounds, {size.runs} runs. The best policy earns "
-            f"{world.best:.6f} a round, uniform play {1.0 / (ROWS * COLUMNS):.6f}."
-        ),
-        Finding("No bound is stated for MDP-Exp3, with or without delay.", "no bound", f"√n ln n is {STATED}"),
+        WORDS.text("claim", stated=STATED),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", size=size, best=world.best, uniform=uniform, **told)),
+        Finding(WORDS("no bound"), "no bound", WORDS("no bound detail", stated=STATED)),
         exactly(
-            f"Delays below N = {LAG} change no action.",
+            WORDS("free", lag=LAG),
             [same_play(found[0], found[tau]) for tau in FREE if tau],
-            f"regret along the way and plays of each action, delays {', '.join(map(str, FREE))}, {size.runs} runs",
+            WORDS("free detail", delays=", ".join(map(str, FREE)), runs=size.runs),
         ),
-        Finding(
-            "Longer delays cost little: what they add to regret.",
-            "shown",
-            "; ".join(f"τ = {tau:,}: {number(r.mean_regret)}" for tau, r in found.items())
-            + f" (means of {size.runs} runs); delay {longest:,} adds {more}, approximate {LEVEL:.0%} interval; "
-            f"{longest:,} rounds of uniform play cost {number(longest * idle)}",
-        ),
-        Drawing(
-            "related-states",
-            _panel(found, size),
-            f"Regret of MDP-Exp3 after {size.rounds:,} rounds against the delay, means of {size.runs} runs, 95% bands. "
-            f"Left of the line delays are below N = {LAG}, and the plays are the same.",
-        ),
+        Finding(WORDS("longer"), "shown", WORDS("longer detail", runs=size.runs, **longer)),
+        Drawing("related-states", _panel(found, size), WORDS("caption", size=size, lag=LAG)),
         Rows(
             ("τ", "regret", "± 95%", "median"),
             [[tau, r.mean_regret, r.spread, float(np.median(r.regret[:, -1]))] for tau, r in found.items()],
-            f"All delays, {size.runs} runs of {size.rounds:,} rounds. Now and then a run locks in: medians tell too.",
+            WORDS("cells caption", size=size),
             folded=True,
         ),
     ]

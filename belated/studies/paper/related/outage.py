@@ -12,14 +12,15 @@ from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import Bernoulli, LinearLosses
 from belated.learners import DelayedHedge, GradientDescent, Hedge
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Text, finding
-from belated.report.stats import number
+from belated.report.page import Block, Drawing, Finding, finding
+from belated.report.prose import Prose
 from belated.studies.cells import Cell, Play
 from belated.studies.paper.beyond.shared import pair, together
 from belated.studies.paper.related.shared import Found, Series, System, experiment
 from belated.studies.run import Done
 from belated.theory.verdicts import certain
 
+WORDS = Prose(__name__)
 ROUNDS = 10_000
 #: The rounds that are answered at the end of the last of them.
 FIRST, LAST = 4_001, 5_000
@@ -75,43 +76,29 @@ def blocks(done: Done, size: Size) -> list[Block]:
     found: dict[str, Found] = {name: done[cell] for name, cell in cells.items()}
     last = {name: float(f.regret[-1]) for name, f in found.items()}
     told, pool = (done[play] for play in hedges(size).values())
+    when = {"first": FIRST, "last": LAST}
+    bound = {name: float(f.bound[-1]) for name, f in found.items()}
+    times = last[POOL] / last[TOLD]
+    numbers = {
+        "times": times,
+        "pool": last[POOL],
+        "told": last[TOLD],
+        "pool_bound": bound[POOL],
+        "told_bound": bound[TOLD],
+    }
     return [
-        Text(
-            "<h3>An outage: full information should be told directly</h3><p><b>Claim.</b> With full information what "
-            "comes back does not depend on what was played, so that one learner can be told of all of it. Its bound "
-            "goes by the sum of G<sub>t</sub>; that of BOLD by the peak G*, and every instance that a burst makes "
-            "starts from nothing. As Σ G ≤ n G*, the first is never above √2 times the second; where most feedback is "
-            "prompt and some of it is very late, it is far below. Both are proved here.</p>"
-        ),
-        Formula("2 F L √(n + 2 Σ G) told directly, &nbsp; 2 F L √((G* + 1) n) under BOLD"),
-        experiment(
-            f"No delay, but rounds {FIRST:,} to {LAST:,} are answered together at the end of round "
-            f"{LAST:,}. {ROUNDS:,} rounds; gradients (½ + ½ cos a, ½ sin a) with a = t²/10, which leaves nothing to "
-            f"chance; and five Bernoulli arms {MEANS} whose rewards are all shown, {size.replications} replications."
-        ),
-        finding(
-            "Gradient descent keeps its bound through the outage, told directly and under BOLD.",
-            [certain(last[name], float(found[name].bound[-1]), most=2.0 * ROUNDS) for name in PLAYERS],
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", rounds=ROUNDS, means=MEANS, replications=size.replications, **when)),
+        finding(WORDS("bounds"), [certain(last[name], bound[name], most=2.0 * ROUNDS) for name in PLAYERS]),
         Finding(
-            "Through the outage BOLD's gradient descent has many times the regret of the one told directly.",
-            "holds" if last[POOL] > 2 * last[TOLD] else "fails",
-            f"{number(last[POOL])} against {number(last[TOLD])} after {ROUNDS:,} rounds, "
-            f"{number(last[POOL] / last[TOLD])} times; bounds "
-            f"{number(float(found[POOL].bound[-1]))} and {number(float(found[TOLD].bound[-1]))}",
+            WORDS("dearer"),
+            "holds" if times > 2 else "fails",
+            WORDS("dearer detail", rounds=ROUNDS, **numbers),
         ),
-        together(
-            "So has Hedge: less regret told directly (DelayedHedge) than under BOLD, on the same arms.",
-            [pair("Hedge", told, pool)],
-        ),
-        finding("Hedge keeps its bounds.", [each.judge(family=2) for each in (told, pool)]),
-        Drawing(
-            "related-outage",
-            _panel(found, cells),
-            f"Regret of gradient descent along the way. Grey: rounds {FIRST:,} to {LAST:,}, answered together at their "
-            "end. BOLD plays an instance that knows nothing in each of them, and goes on with the first afterwards. "
-            "Nothing is left to chance.",
-        ),
+        together(WORDS("hedge"), [pair("Hedge", told, pool)]),
+        finding(WORDS("hedge bounds"), [each.judge(family=2) for each in (told, pool)]),
+        Drawing("related-outage", _panel(found, cells), WORDS("caption", **when)),
     ]
 
 

@@ -18,10 +18,11 @@ from belated.games import RewardTable
 from belated.protocols import Delays, Floats, Game
 from belated.report import figures
 from belated.report.page import Block, Finding, Text
-from belated.report.stats import number
+from belated.report.prose import Prose
 from belated.studies.cells import Cell, Table, Tell, code_of
 from belated.studies.run import Done
 
+WORDS = Prose("belated.studies.paper.related")
 PROVED = "proved here"
 STATED = "stated by its authors; not proved here"
 
@@ -160,7 +161,7 @@ def _expected(result: Result) -> float:
 
 def experiment(html: str) -> Text:
     """What was played."""
-    return Text(f"<p><b>Experiment.</b> {html}</p>")
+    return WORDS.text("experiment", html=html)
 
 
 def text(forecaster: Forecaster) -> str:
@@ -171,7 +172,7 @@ def text(forecaster: Forecaster) -> str:
 def exactly(statement: str, off: Sequence[float], most: float, note: str = "") -> Finding:
     """Whether numbers that leave nothing to chance are what they should be: how far off they are, at most."""
     worst = max(abs(each) for each in off)
-    detail = f"the largest of {len(off):,} differences is {number(worst)}"
+    detail = WORDS("exactly", count=len(off), worst=worst)
     return Finding(statement, "matches" if worst <= most else "fails", f"{detail}; {note}" if note else detail)
 
 

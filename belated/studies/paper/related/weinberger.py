@@ -11,7 +11,8 @@ from belated.forecasters import BOLD, Direct, Forecaster
 from belated.games import RewardTable
 from belated.learners import Cover, DelayedHedge, Hedge
 from belated.report import figures
-from belated.report.page import Block, Drawing, Finding, Formula, Rows, Text, finding
+from belated.report.page import Block, Drawing, Finding, Rows, finding, identity
+from belated.report.prose import Prose
 from belated.report.stats import number
 from belated.studies.cells import Cell
 from belated.studies.paper.related.shared import Found, Series, System, draw, exactly, experiment, late_panel
@@ -19,6 +20,7 @@ from belated.studies.run import Done
 from belated.theory.related import subsampling
 from belated.theory.verdicts import certain
 
+WORDS = Prose(__name__)
 COVER, POOL, TOLD = "BOLD(Cover)", "BOLD(Hedge)", "DelayedHedge told directly"
 #: Rounds and delays of the games that are small enough to try all strategies; delays may be longer than the game.
 SMALL = ((4, 0), (4, 1), (5, 1), (6, 0), (6, 2), (7, 2), (8, 1), (8, 3), (3, 5))
@@ -106,70 +108,45 @@ def blocks(done: Done, size: Size) -> list[Block]:
     values = {d: subsampling(size.rounds, d) for d in size.delays}
     cover = [each - values[d] for d in size.delays for each in found[COVER, d].regret.tolist()]
     small = {pair: least_regret(*pair) for pair in dict.fromkeys((*SMALL, *((SHOWN, d) for d in range(SHOWN))))}
+    counted = exactly(
+        WORDS("cover"), cover, ROUNDING, WORDS("cover detail", sequences=size.sequences, delays=len(size.delays))
+    )
     return [
-        Text(
-            "<h3>Weinberger, Ordentlich 2002: bits</h3><p><b>Claim.</b> Somebody guesses bits, each of which is told d "
-            "rounds later. The least regret that anybody can promise is that of d + 1 forecasters taking turns, each "
-            "with every (d + 1)-th bit (subsampling); at constant delay that is BOLD. V(m) is what m bits cost without "
-            "delay, S<sub>m</sub> a sum of m fair signs. Proved here for every n.</p>"
-        ),
-        Formula(
-            "V<sub>d</sub>(n) = (d + 1) V(n/(d + 1)), &nbsp; V(m) = E|S<sub>m</sub>| / 2 &nbsp; "
-            "(if d + 1 divides n; else the sum over the d + 1 parts)"
-        ),
-        experiment(
-            f"{size.rounds:,} bits that are constant in blocks of d + 1, {size.sequences} sequences "
-            "at each delay: alternating blocks, one change, all alike, fair and unfair coins. With full information "
-            "what a learner knows does not depend on what it played, so that its expected regret is computed from its "
-            "chances, and not estimated. Cover's forecaster knows how many bits each instance will see; Hedge does not."
-        ),
+        WORDS.text("claim"),
+        WORDS.formula("formula"),
+        experiment(WORDS("experiment", size=size)),
+        identity(counted.statement, counted.word, counted.detail),
         exactly(
-            "BOLD(Cover) has the expected regret (d + 1) V(n/(d + 1)) on every sequence of blocks, whatever the bits.",
-            cover,
-            ROUNDING,
-            f"{size.sequences} sequences at each of {len(size.delays)} delays",
-        ),
-        exactly(
-            "Nobody can promise less: a linear programme over all strategies gives V<sub>d</sub>(n).",
+            WORDS("nobody"),
             [value - subsampling(*pair) for pair, value in small.items()],
             ROUNDING,
-            f"pairs (n, d), with d + 1 dividing n or not, and d > n: {', '.join(map(str, small))}",
+            WORDS("nobody detail", pairs=", ".join(map(str, small))),
         ),
         *(
             finding(
-                f"{name} keeps its bound, {formula}, on every one of these sequences.",
+                WORDS("hedge", name=name, formula=formula),
                 [certain(*_worst(found[name, d]), most=size.rounds) for d in size.delays],
-                "expected regret, computed",
+                WORDS("hedge detail"),
             )
             for name, formula in ((POOL, "√((d + 1) n ln 2)"), (TOLD, "√((n + 2 Σ G) ln 2)"))
         ),
         Finding(
-            "What Hedge pays on its worst of these sequences, as a multiple of the least that can be promised.",
+            WORDS("multiple"),
             "shown",
             "; ".join(
                 f"{name} {', '.join(f'{number(_worst(found[name, d])[0] / values[d])} (d = {d})' for d in size.delays)}"
                 for name in (POOL, TOLD)
             ),
         ),
-        Drawing(
-            "related-bits",
-            _panel(found, size, values),
-            f"Expected regret after {size.rounds:,} bits in blocks of d + 1, computed. Of Hedge "
-            f"the worst of {size.sequences} sequences; BOLD(Cover) has the same on all of them.",
-        ),
-        Drawing(
-            "related-bits-small",
-            _small_panel(small),
-            f"The least regret that any strategy can promise in {SHOWN} rounds: a linear programme over all "
-            "strategies, and the formula.",
-        ),
+        Drawing("related-bits", _panel(found, size, values), WORDS("bits caption", size=size)),
+        Drawing("related-bits-small", _small_panel(small), WORDS("small caption", rounds=SHOWN)),
         Rows(
             ("player", "d", "least", "largest", "bound", "V_d(n)"),
             [
                 [name, d, float(f.regret.min()), float(f.regret.max()), float(f.bound.max()), values[d]]
                 for (name, d), f in found.items()
             ],
-            "All players: expected regret over the sequences, and the bound that each states.",
+            WORDS("cells caption"),
             folded=True,
         ),
     ]
