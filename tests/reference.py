@@ -219,6 +219,16 @@ class DelayedHedge(Hedge):
         return self.softmin(2 * math.sqrt(math.log(self.actions) / (self.t + 2 * self.sum_open)))
 
 
+class DelayedExp3(Exp3):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.sum_open = 0
+
+    def distribution(self):
+        self.sum_open += self.open
+        return self.softmin(math.sqrt(math.log(self.actions) / (self.t * self.actions + 2 * self.sum_open)))
+
+
 class TsallisINF(Sampling):
     def distribution(self):
         rate = 2 / math.sqrt(self.t)
@@ -244,7 +254,7 @@ class TsallisINF(Sampling):
 
 INDEX = (UCB1, ChernoffUCB, KLUCB, EpsilonGreedy)
 LEARNERS = {kind.__name__: kind for kind in (RoundRobin, *INDEX, Exp3, Exp3IX, Hedge, TsallisINF)}
-LATE = LEARNERS | {"DelayedHedge": DelayedHedge}
+LATE = LEARNERS | {kind.__name__: kind for kind in (DelayedHedge, DelayedExp3)}
 
 
 class PerContext:

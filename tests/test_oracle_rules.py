@@ -40,7 +40,7 @@ ALL = [
     *[("QPMD", {}, learner, 3) for learner in ("UCB1", "Exp3")],
     *[("BOLD", {}, learner, 3) for learner in ("UCB1", "Exp3IX")],
     ("Direct", {}, "Exp3", 3),
-    ("Direct", {}, "DelayedHedge", 0),
+    *[("Direct", {}, learner, 0) for learner in ("DelayedHedge", "DelayedExp3")],
 ]
 pairs = pytest.mark.parametrize(("kind", "rule", "learner", "values"), PAIRS)
 

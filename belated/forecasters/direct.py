@@ -102,6 +102,8 @@ class Direct(Forecaster):
         learner, name = case.learner, type(case.learner).__name__
         if case.by_reward:
             return "the delays depend on the reward, which the theorems about Direct exclude"
+        if learner.keeps and (case.longest is None or case.longest >= learner.keeps):
+            return f"feedback may be {learner.keeps} rounds late or more, which {name} drops"
         total = case.total
         known = None if total is None else learner.bound_under_delay(case.n, float(total.mean()))
         if known is not None and total is not None and not case.by_action:

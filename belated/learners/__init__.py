@@ -1,11 +1,19 @@
 """Learners: one file an algorithm."""
 
+from belated.learners.adahedge_d import AdaHedgeD
 from belated.learners.adaptive_revision import AdaptiveRevision
+from belated.learners.bobw22 import BoBW22
+from belated.learners.bobw24 import BoBW24
+from belated.learners.capped_exp3 import CappedExp3
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
 from belated.learners.cover import Cover
+from belated.learners.delayed_exp3 import DelayedExp3
+from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.dorm import DORM
+from belated.learners.dorm_plus import DORMPlus
 from belated.learners.dual_averaging import DualAveraging
 from belated.learners.epsilon_greedy import EpsilonGreedy
 from belated.learners.exp3 import Exp3
@@ -16,6 +24,7 @@ from belated.learners.gp_ucb import GPUCB
 from belated.learners.gradient_descent import GradientDescent
 from belated.learners.halving import Halving
 from belated.learners.hedge import Hedge
+from belated.learners.hybrid_ftrl import HybridFTRL
 from belated.learners.klucb import KLUCB
 from belated.learners.lin_ucb import LinUCB
 from belated.learners.linear_descent import LinearDescent
@@ -38,14 +47,22 @@ from belated.learners.winnow import Winnow
 
 __all__ = [
     "CBP",
+    "DORM",
     "GPUCB",
     "KLUCB",
     "TSPM",
     "UCB1",
+    "AdaHedgeD",
     "AdaptiveRevision",
+    "BoBW22",
+    "BoBW24",
     "CBPside",
+    "CappedExp3",
     "ChernoffUCB",
     "Cover",
+    "DORMPlus",
+    "DelayedExp3",
+    "DelayedExp4",
     "DelayedHedge",
     "DualAveraging",
     "EpsilonGreedy",
@@ -56,6 +73,7 @@ __all__ = [
     "GradientDescent",
     "Halving",
     "Hedge",
+    "HybridFTRL",
     "LinUCB",
     "LinearDescent",
     "LinearThompson",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.compile import kernel
 from belated.kernels.elementary import log
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exp_minus, exponential_weights, pick
@@ -46,25 +47,13 @@ class Exp3(Learner):
     def predict(params, state, context, draw):
         count = float(len(state.loss))
         rate = math.sqrt(log(count) / (count * float(state.predictions)))
-        total = exponential_weights(state.loss, rate, state.weight)
-        action = pick(state.weight, total, uniform(draw, 0))
-        return action, state.weight[action] / total
+        return draw_by(state, rate, draw)
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
         count = float(len(state.loss))
         rate = math.sqrt(log(count) / (count * float(state.predictions)))
-        least = math.inf
-        for i in range(len(state.loss)):
-            state.weight[i] = 0.0
-        for i in allowed:
-            least = min(least, state.loss[i])
-        total = 0.0
-        for i in allowed:
-            state.weight[i] = exp_minus(rate * (state.loss[i] - least))
-            total += state.weight[i]
-        action = pick(state.weight, total, uniform(draw, 0))
-        return action, state.weight[action] / total
+        return draw_among(state, rate, allowed, draw)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -72,3 +61,27 @@ class Exp3(Learner):
 
     def bound(self, n: float) -> float:
         return bounds.exp3(n, self.actions)
+
+
+@kernel
+def draw_by(state, rate, draw):
+    """An action by exponential weights of the losses, and its probability."""
+    total = exponential_weights(state.loss, rate, state.weight)
+    action = pick(state.weight, total, uniform(draw, 0))
+    return action, state.weight[action] / total
+
+
+@kernel
+def draw_among(state, rate, allowed, draw):
+    """The same among the allowed actions."""
+    least = math.inf
+    for i in range(len(state.loss)):
+        state.weight[i] = 0.0
+    for i in allowed:
+        least = min(least, state.loss[i])
+    total = 0.0
+    for i in allowed:
+        state.weight[i] = exp_minus(rate * (state.loss[i] - least))
+        total += state.weight[i]
+    action = pick(state.weight, total, uniform(draw, 0))
+    return action, state.weight[action] / total

@@ -64,21 +64,9 @@ class Exp4(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        actions = len(state.chance)
-        experts = len(state.loss)
-        rate = math.sqrt(log(float(experts)) / (float(actions) * float(state.predictions)))
-        total = exponential_weights(state.loss, rate, state.weight)
-        for a in range(actions):
-            state.chance[a] = 0.0
-        for e in range(experts):
-            mass = advised_mass(context, e, actions)
-            for a in range(actions):
-                state.chance[a] += state.weight[e] / total * advised(context, e, actions, a, mass)
-        whole = 0.0
-        for a in range(actions):
-            whole += state.chance[a]
-        action = pick(state.chance, whole, uniform(draw, 0))
-        return action, state.chance[action] / whole
+        experts, actions = float(len(state.loss)), float(len(state.chance))
+        rate = math.sqrt(log(experts) / (actions * float(state.predictions)))
+        return draw_advised(state, rate, context, draw)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -104,3 +92,21 @@ def advised_mass(context, expert, actions):
 def advised(context, expert, actions, action, mass):
     """xi_e(a), given the sum of the expert's numbers."""
     return max(context[expert * actions + action], 0.0) / mass if mass > 0.0 else 1.0 / actions
+
+
+@kernel
+def draw_advised(state, rate, context, draw):
+    """An action by the advice of the experts, these by exponential weights of their losses; and its probability."""
+    actions = len(state.chance)
+    total = exponential_weights(state.loss, rate, state.weight)
+    for a in range(actions):
+        state.chance[a] = 0.0
+    for e in range(len(state.loss)):
+        mass = advised_mass(context, e, actions)
+        for a in range(actions):
+            state.chance[a] += state.weight[e] / total * advised(context, e, actions, a, mass)
+    whole = 0.0
+    for a in range(actions):
+        whole += state.chance[a]
+    action = pick(state.chance, whole, uniform(draw, 0))
+    return action, state.chance[action] / whole

@@ -18,6 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
+from belated.theory.late import (  # noqa: F401  (what `bl.bounds` has of those that are told late)
+    capped_exp3,
+    delayed_exp3,
+    delayed_exp4,
+    hybrid_ftrl,
+    hybrid_skipped,
+)
 from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the other systems)
     adagrad,
     cover,

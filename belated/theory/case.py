@@ -35,6 +35,7 @@ class Case:
     by_action: bool = False  #: whether delays depend on the action
     by_reward: bool = False  #: whether they depend on the reward
     constant: bool = False  #: whether all delays are the same
+    longest: int | None = None  #: the longest delay there may be, where that is known
 
     @property
     def has_base(self) -> bool:

@@ -44,6 +44,7 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         by_action=delays.depends_on_action and game.actions > 1,
         by_reward=delays.depends_on_reward,
         constant=delays.constant,
+        longest=delays.maximum,
     )
     found: Theorem | str = rule.theorem(case)
     return found
