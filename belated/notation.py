@@ -129,7 +129,7 @@ def game(given: Any, feedback: str | None = None) -> Game:
     """A game; one that does not say what feedback it gives, and may choose, gives this.
 
     >>> game("randomwalk(3)", feedback="bandit")
-    RandomWalk(actions=3, step=0.01, start=None, feedback='bandit')
+    RandomWalk(actions=3, step=0.01, start=None, feedback='bandit', dynamic=False)
     """
     data = read("game", given)
     make = catalog.find("game", data["name"])

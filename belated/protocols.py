@@ -163,6 +163,8 @@ class Learner(Spelled, ABC):
     #: from values of the side information to actions, the best of a few such maps, or the truth (regret counts
     #: mistakes).
     comparator: ClassVar[Literal["action", "expert", "map", "policy", "truth"]] = "action"
+    #: Whether its `delayed_bound` holds even where delays depend on the rewards.
+    any_delays: ClassVar[bool] = False
     #: What a round costs at most on average, whoever plays, in the unit of its bounds: n times that is vacuous.
     worst: float = 1.0
     #: Whether people hand in something else than the feedback of its kernels, such as a label where that is a gradient:

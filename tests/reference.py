@@ -463,15 +463,15 @@ def simulate(
 ):
     """Play all rows of a table of rewards; `taus` is a vector of delays, or rounds x actions.
 
-    `forecaster` and `learner` are names, `options` and `rule` their parameters. `contexts` says which of so many values
-    of the side information comes in each round: then there is a learner for each. Counts are taken by their
-    definitions, each from scratch.
+    `forecaster` and `learner` are names, or the learner is a class; `options` and `rule` are their parameters.
+    `contexts` says which of so many values of the side information comes in each round: then there is a learner for
+    each. Counts are taken by their definitions, each from scratch.
     """
     rounds, actions = np.shape(table)
     key = key_of(seed, replication)
 
     def make_one(instance):
-        made = LATE[learner](actions, key, instance)
+        made = (LATE[learner] if isinstance(learner, str) else learner)(actions, key, instance)
         vars(made).update(options or {})
         return made
 

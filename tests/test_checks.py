@@ -22,6 +22,7 @@ GAMES = [
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20),
     games.RewardTable([[0.0, 1.0], [0.5, 0.25], [1.0, 1.0]] * 20, "full"),
     games.RandomWalk(3),
+    games.Switching(3, dynamic=True),
     games.Switching(3),
     games.Block(3, 5),
     games.Replaced(3, 0.05, 4, 4),

@@ -100,7 +100,7 @@ class Direct(Forecaster):
 
     def theorem(self, case: Case) -> Theorem | str:
         learner, name = case.learner, type(case.learner).__name__
-        if case.by_reward:
+        if case.by_reward and not learner.any_delays:
             return "the delays depend on the reward, which the theorems about Direct exclude"
         if learner.keeps and (case.longest is None or case.longest >= learner.keeps):
             return f"feedback may be {learner.keeps} rounds late or more, which {name} drops"

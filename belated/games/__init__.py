@@ -5,7 +5,7 @@ Outcomes depend on (seed, replication, round, action), never on what was played 
 
 | with a law: pseudo-regret | `Bernoulli`, `Arms` (over `laws`) |
 |---|---|
-| an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block` |
+| an adversary: realised regret | `RewardTable`, `RandomWalk`, `Switching`, `Block`; the second and third also dynamic |
 | arms that tell of each other | `GaussianProcess` |
 | arms that change | `Replaced` |
 | partial monitoring | `Monitoring`, `LinearMonitoring` |

@@ -7,7 +7,7 @@ plays (`pseudo_regret`); games without one add up rewards (`Realised`, `enter`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,6 +34,33 @@ class Realised(Game):
     def regret(params, memory):
         best = memory[1]
         for i in range(2, int(params[0]) + 1):
+            best = max(best, memory[i])
+        return best - memory[0]
+
+
+class Drifting(Realised):
+    """A game whose actions get better and worse. Where it says `dynamic`, its regret is dynamic: against what changes.
+
+    That is the sum over the rounds of the best expected reward of the round less that of the action played. The regret
+    is against a fixed action otherwise. Parameters: `dynamic` comes third. Memory: dynamic regret follows the totals.
+    """
+
+    dynamic: bool
+
+    @property
+    def comparator(self) -> Literal["action", "changing"]:  # type: ignore[override]
+        return "changing" if self.dynamic else "action"
+
+    def memory(self) -> int:
+        return 2 + self.actions
+
+    @staticmethod
+    def regret(params, memory):
+        count = int(params[0])
+        if params[2] > 0.0:
+            return memory[1 + count]
+        best = memory[1]
+        for i in range(2, count + 1):
             best = max(best, memory[i])
         return best - memory[0]
 

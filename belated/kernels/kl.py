@@ -1,4 +1,4 @@
-"""Bernoulli Kullback-Leibler divergence and the KL-UCB index."""
+"""Bernoulli Kullback-Leibler divergence and the KL-UCB index; the same for Poisson."""
 
 from __future__ import annotations
 
@@ -66,5 +66,32 @@ def kl_upper(mean, budget, start):
         step = (kl(mean, q) - budget) * q * (1.0 - q) / (q - mean)
         q -= step
         if abs(step) <= max(1e-7 * min(q - mean, 1.0 - q), 1e-15):
+            break
+    return min(max(q, mean), 1.0)
+
+
+@routine
+def poisson_upper(mean, budget):
+    """The largest q in [mean, 1] with mean ln(mean / q) + q - mean <= budget, to 1e-12.
+
+    Newton's method from the right of the root never passes it; mean + budget + sqrt(2 mean budget) is there.
+
+    >>> round(float(poisson_upper(0.1, 0.03)), 9), float(poisson_upper(0.0, 0.25)), float(poisson_upper(0.5, 9.0))
+    (0.198624686, 0.25, 1.0)
+    """
+    if mean <= TINY:
+        return min(budget, 1.0)
+    if mean * log(mean) + 1.0 - mean <= budget:
+        return 1.0
+    if budget <= 0.0:
+        return mean
+    q = mean + budget + math.sqrt(2.0 * mean * budget)
+    for _ in range(100):
+        apart = q - mean
+        if not apart > 1e-14:
+            break
+        step = (apart - mean * log1p(apart / mean) - budget) * q / apart
+        q -= step
+        if abs(step) <= 1e-7 * apart:
             break
     return min(max(q, mean), 1.0)

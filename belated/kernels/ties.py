@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from belated.kernels.compile import kernel
 
 #: Indices this close to the largest are tied, so that every honest solver agrees.
@@ -42,5 +44,30 @@ def largest_among(index, predicted, allowed):
     chosen = -1
     for i in allowed:
         if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
+            chosen = i
+    return chosen
+
+
+@kernel
+def remaining(upper, lower, predicted):
+    """Of the actions that are not out, the one predicted fewest times, then that with the lowest number.
+
+    An action is out, for good, whose upper bound is below the largest lower bound; both are -inf from then on. (That
+    with the largest lower bound stays: its upper bound is no lower.)
+
+    >>> import numpy as np
+    >>> upper, lower = np.array([0.5, 0.7, 0.9]), np.array([0.1, 0.2, 0.6])
+    >>> int(remaining(upper, lower, np.array([0, 4, 3]))), upper.tolist()
+    (2, [-inf, 0.7, 0.9])
+    """
+    best = lower[0]
+    for i in range(1, len(lower)):
+        best = max(best, lower[i])
+    chosen = -1
+    for i in range(len(upper)):
+        if upper[i] < best:
+            upper[i] = -math.inf
+            lower[i] = -math.inf
+        elif chosen < 0 or predicted[i] < predicted[chosen]:
             chosen = i
     return chosen

@@ -8,10 +8,13 @@ from belated.learners.capped_exp3 import CappedExp3
 from belated.learners.cbp import CBP
 from belated.learners.cbp_side import CBPside
 from belated.learners.chernoff_ucb import ChernoffUCB
+from belated.learners.conversions import Conversions
 from belated.learners.cover import Cover
 from belated.learners.delayed_exp3 import DelayedExp3
 from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.discounted_thompson import DiscountedThompson
+from belated.learners.discounted_ucb import DiscountedUCB
 from belated.learners.dorm import DORM
 from belated.learners.dorm_plus import DORMPlus
 from belated.learners.dual_averaging import DualAveraging
@@ -31,13 +34,19 @@ from belated.learners.linear_descent import LinearDescent
 from belated.learners.linear_thompson import LinearThompson
 from belated.learners.mdp_exp3 import MDPExp3
 from belated.learners.neighborhood_watch2 import NeighborhoodWatch2
+from belated.learners.optimistic_pessimistic import OptimisticPessimistic
+from belated.learners.otf_lin_ucb import OTFLinUCB
+from belated.learners.patient_bandits import PatientBandits
 from belated.learners.per_context import PerContext
 from belated.learners.perceptron import Perceptron
+from belated.learners.phased_elimination import PhasedElimination
 from belated.learners.policy_elimination import PolicyElimination
 from belated.learners.rand_cbp import RandCBP
 from belated.learners.rand_cbp_side import RandCBPside
 from belated.learners.randomized_ucb import RandomizedUCB
 from belated.learners.round_robin import RoundRobin
+from belated.learners.sliding_ucb import SlidingUCB
+from belated.learners.successive_elimination import SuccessiveElimination
 from belated.learners.thompson import ThompsonBernoulli
 from belated.learners.tsallis_inf import TsallisINF
 from belated.learners.tspm import TSPM
@@ -59,6 +68,7 @@ __all__ = [
     "CBPside",
     "CappedExp3",
     "ChernoffUCB",
+    "Conversions",
     "Cover",
     "DORMPlus",
     "DelayedExp3",
@@ -79,6 +89,8 @@ __all__ = [
     "LinearThompson",
     "MDPExp3",
     "NeighborhoodWatch2",
+    "OTFLinUCB",
+    "PatientBandits",
     "PerContext",
     "Perceptron",
     "PolicyElimination",
@@ -90,4 +102,10 @@ __all__ = [
     "TsallisINF",
     "Uniform",
     "Winnow",
+    "DiscountedThompson",
+    "DiscountedUCB",
+    "OptimisticPessimistic",
+    "PhasedElimination",
+    "SlidingUCB",
+    "SuccessiveElimination",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from belated import require
+from belated.kernels.compile import kernel, routine
 from belated.kernels.sampling import beta, beta_tail
 from belated.learners.upgrade import keep
 from belated.protocols import Learner
@@ -45,41 +46,11 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        index = 0
-        action = 0
-        best = -1.0
-        second = -1.0
-        for i in range(len(state.total)):
-            value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
-            if value > best:
-                second = best
-                best = value
-                action = i
-            elif value > second:
-                second = value
-        if second <= 0.0:
-            return action, 1.0
-        probability = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-        return action, min(max(probability, 1e-300), 1.0)
+        return largest_draw(draw, state.total, state.seen)
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        index = 0
-        action = allowed[0]
-        best = -1.0
-        second = -1.0
-        for i in allowed:
-            value, index = beta(draw, index, 1.0 + state.total[i], 1.0 + state.seen[i] - state.total[i])
-            if value > best:
-                second = best
-                best = value
-                action = i
-            elif value > second:
-                second = value
-        if second <= 0.0:
-            return action, 1.0
-        probability = beta_tail(second, 1.0 + state.total[action], 1.0 + state.seen[action] - state.total[action])
-        return action, min(max(probability, 1e-300), 1.0)
+        return largest_draw_among(draw, state.total, state.seen, allowed)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -90,3 +61,50 @@ class ThompsonBernoulli(Learner):
     def replace(params, state, action):
         state.total[action] = 0.0
         state.seen[action] = 0.0
+
+
+@routine
+def largest_draw(draw, total, seen):
+    """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
+
+    Below 1, a last bit less, a number is drawn in another way: rounding must not lead there.
+    """
+    index = 0
+    action = 0
+    best = -1.0
+    second = -1.0
+    for i in range(len(total)):
+        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
+        if value > best:
+            second = best
+            best = value
+            action = i
+        elif value > second:
+            second = value
+    return action, exceeds(second, total[action], seen[action])
+
+
+@routine
+def largest_draw_among(draw, total, seen, allowed):
+    """The same among some actions."""
+    index = 0
+    action = allowed[0]
+    best = -1.0
+    second = -1.0
+    for i in allowed:
+        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
+        if value > best:
+            second = best
+            best = value
+            action = i
+        elif value > second:
+            second = value
+    return action, exceeds(second, total[action], seen[action])
+
+
+@kernel
+def exceeds(second, total, seen):
+    """The probability that an action's number exceeds the largest of the others."""
+    if second <= 0.0:
+        return 1.0
+    return min(max(beta_tail(second, 1.0 + total, max(1.0 + seen - total, 1.0)), 1e-300), 1.0)

@@ -18,6 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from belated import require
 from belated.errors import InvalidArgument
+from belated.theory.arguments import lost as _lost
+from belated.theory.arguments import per_action as _per_action
+from belated.theory.arguments import vector as _vector
+from belated.theory.arguments import whole as _whole
+from belated.theory.elimination import (  # noqa: F401
+    optimistic_pessimistic,
+    phased_elimination,
+    successive_elimination,
+)
 from belated.theory.late import (  # noqa: F401  (what `bl.bounds` has of those that are told late)
     capped_exp3,
     delayed_exp3,
@@ -34,6 +43,7 @@ from belated.theory.related import (  # noqa: F401  (what `bl.bounds` has of the
     gp_information,
     gp_ucb,
     gp_ucb_mean,
+    otf_lin_ucb,
     policy_elimination,
     slowed_descent,
     smooth_descent,
@@ -46,33 +56,6 @@ _TIE = 1e-9  # indices this close to the largest are tied, so a suboptimal index
 _EXACT, _CHUNK = 10_000_000, 1 << 16  # rounds summed one by one, and how many of them at a time
 
 
-def _whole(name: str, value: float, least: int) -> int:
-    if require.real(name, value, low=least) != int(value):
-        raise InvalidArgument(f"{name} must be a whole number, got {value}")
-    return int(value)
-
-
-def _vector(name: str, values: ArrayLike, most: float = math.inf) -> NDArray[np.float64]:
-    try:
-        vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} must be numbers, got {values!r}") from None
-    if vector.ndim != 1 or vector.size == 0:
-        raise InvalidArgument(f"{name} must be a number or a non-empty vector, got shape {vector.shape}")
-    wrong = vector[~(np.isfinite(vector) & (vector >= 0) & (vector <= most))]
-    if wrong.size:
-        wanted = "finite and >= 0" if most == math.inf else f"in [0, {most:g}]"
-        raise InvalidArgument(f"{name} must be {wanted}, got {wrong[0]}")
-    return vector
-
-
-def _per_action(name: str, values: ArrayLike, actions: int) -> NDArray[np.float64]:
-    vector = _vector(name, values)
-    if vector.size not in (1, actions):
-        raise InvalidArgument(f"{name} must have 1 value or one per action ({actions}), got {vector.size}")
-    return np.broadcast_to(vector, (actions,))
-
-
 def _kl(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
     """d(p, q), infinite where q is 0 or 1 and p is not; Pinsker's 2 (p - q)^2 where rounding would eat it."""
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
@@ -82,14 +65,6 @@ def _kl(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
         zeros = np.where(p < 1, (1 - p) * np.log1p(-gap / (1 - p)), 0.0)
     divergence: NDArray[np.float64] = np.maximum(-ones - zeros, 2 * gap * gap)
     return divergence
-
-
-def _lost(n: float, gaps: NDArray[np.float64], plays: ArrayLike) -> float:
-    """sum_i Delta_i min(n, E T_i), and n max_i Delta_i at most: T_i <= n for each action, sum_i T_i = n for all.
-
-    In n it stays concave and nondecreasing where the bounds on E T_i are, as BOLD's theorem wants it.
-    """
-    return min(float(gaps @ np.minimum(plays, n)), n * float(gaps.max(initial=0.0)))
 
 
 def capped(base_bound: BaseBound) -> BaseBound:

@@ -170,6 +170,24 @@ def dual_averaging(n: int, start: float, smoothness: float, radius: float, noise
     return min(n, late) * start + smoothness * (radius * late) ** 2 / 2 + math.sqrt(2.0 * n) * noise * radius
 
 
+def otf_lin_ucb(n: float, features: int, window: int, share: float, lam: float = 1.0, delta: float = 0.1) -> float:
+    """OTFLinUCB (form "paper") with probability 1 - 2 delta: R_n <= 4 f / p sqrt(2 d n L) + 4 m d L / p.
+
+    d features, m the window, p = `share` = P(delay <= m) > 0, L = ln((d lam + n) / (d lam)) and f =
+    sqrt(2 ln(1 / delta) + d L). Vectors and theta of length 1 at most. As its authors state it (Vernade et al., 2020);
+    not proved here.
+
+    >>> round(otf_lin_ucb(100_000, 5, 100, 0.9))
+    124905
+    """
+    n, d = require.real("n", n, low=1), require.integer("features", features, low=1)
+    m = require.integer("window", window, low=1)
+    share, lam = require.real("share", share, above=0, high=1), require.real("lam", lam, above=0)
+    spread = math.log((d * lam + n) / (d * lam))
+    width = math.sqrt(2 * math.log(1 / require.real("delta", delta, above=0, below=1)) + d * spread)
+    return 4 * width / share * math.sqrt(2 * d * n * spread) + 4 * m * d / share * spread
+
+
 def policy_elimination(n: float, actions: int, policies: int, delta: float, peak: float = 0.0) -> float:
     """PolicyElimination told directly: G* + 17 sqrt(2 n K L_n), L_m = ln(4 N m^2 / delta), with probability 1 - delta.
 

@@ -1,0 +1,70 @@
+"""Thompson sampling with discounted rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from belated import require
+from belated.learners.discounted_ucb import enter_faded, fade
+from belated.learners.thompson import largest_draw, largest_draw_among
+from belated.protocols import Learner
+
+
+@dataclass(frozen=True)
+class DiscountedThompson(Learner):
+    """For rewards that drift: Thompson sampling from Beta(1 + S, 1 + F), every reward r weighed by discount^age.
+
+    S is the sum of weight r of an action's rewards, F that of weight (1 - r). The age of a reward is the number of
+    predictions since its own: what comes late is discounted already. The probability of a decision is that of
+    `ThompsonBernoulli`.
+
+    Raj, Kalyani, *Taming non-stationary bandits: a Bayesian approach*, 2017.
+
+    >>> import belated as bl
+    >>> f = bl.Direct(bl.DiscountedThompson(actions=2, discount=0.9), seed=1)
+    >>> f.update(f.predict().ticket, 1.0)
+    """
+
+    guarantee = "none stated under delay"
+    can_grow = True
+    actions: int
+    discount: float
+
+    def __post_init__(self) -> None:
+        require.integer("actions", self.actions, low=1)
+        require.real("discount", self.discount, above=0, high=1)
+
+    @classmethod
+    def example(cls) -> DiscountedThompson:
+        """Three actions, of which a reward counts half after 14 rounds."""
+        return cls(3, 0.95)
+
+    def layout(self) -> np.dtype[Any]:
+        return np.dtype([("total", "f8", (self.actions,)), ("seen", "f8", (self.actions,))])
+
+    def params(self) -> dict[str, Any]:
+        return {"discount": float(self.discount)}
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        action, probability = largest_draw(draw, state.total, state.seen)
+        fade(params, state)
+        return action, probability
+
+    @staticmethod
+    def predict_among(params, state, context, allowed, draw):
+        action, probability = largest_draw_among(draw, state.total, state.seen, allowed)
+        fade(params, state)
+        return action, probability
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        enter_faded(params, state, action, feedback[0])
+
+    @staticmethod
+    def replace(params, state, action):
+        state.total[action] = 0.0
+        state.seen[action] = 0.0
