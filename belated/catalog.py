@@ -13,6 +13,7 @@ from collections import ChainMap
 from collections.abc import MutableMapping
 from inspect import isabstract
 from textwrap import shorten
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from belated.errors import InvalidArgument, InvalidState
 from belated.forecasters import Direct, Forecaster, saving
 from belated.games import laws
 from belated.games.classical import CLASSICAL
-from belated.imports import HINT
+from belated.imports import HINT, WELCOME
 from belated.kernels import covariances
 from belated.learners import KLUCB, UCB1
 from belated.protocols import Delays, Game, Learner
@@ -75,6 +76,7 @@ TABLES: dict[str, MutableMapping[str, Any]] = {
 }
 #: What one may add, by the name of its table.
 KINDS: dict[str, type] = {"learner": Learner, "game": Game, "delays": Delays}
+ENTERED: dict[type, dict[str, Any]] = {Learner: LEARNERS, Game: GAMES, Delays: DELAYS, Forecaster: FORECASTERS}
 #: Fields that hold specs of another table than their owner's.
 INNER = {
     "learner": "learner",
@@ -106,7 +108,7 @@ def add(spec: Spec) -> Spec:
         raise InvalidArgument(
             f"the catalog takes classes of learners, forecasters, games and delay laws, got {what}: {quoted(spec)}"
         )
-    for kind, table in ((Learner, LEARNERS), (Game, GAMES), (Delays, DELAYS), (Forecaster, FORECASTERS)):
+    for kind, table in ENTERED.items():
         if not isinstance(spec, type) or not issubclass(spec, kind):
             continue
         name = spec.__name__.lower()
@@ -116,6 +118,20 @@ def add(spec: Spec) -> Spec:
         table[name] = spec
         return spec
     raise InvalidArgument(f"the catalog takes classes of learners, forecasters, games and delay laws, got {spec!r}")
+
+
+def enter(module: ModuleType) -> None:
+    """Enter what a module of the user's defines, where that is not done, and the names are free."""
+    for thing in list(vars(module).values()):
+        if not isinstance(thing, type) or isabstract(thing) or thing.__module__ != module.__name__:
+            continue
+        for kind, table in ENTERED.items():
+            known = table.get(thing.__name__.lower())
+            if issubclass(thing, kind) and (known is None or not known.__module__.startswith("belated.")):
+                table[thing.__name__.lower()] = thing
+
+
+WELCOME.append(enter)
 
 
 def find(kind: str, name: Any) -> Any:

@@ -161,8 +161,8 @@ def play(
     Learners take the number of actions from the game, games give the feedback that the learner needs.
     """
     from belated.engine.play import play as simulate
-    from belated.engine.plotting import check_picture
     from belated.printing import print_play, summary
+    from belated.report.plots import check_picture
     from belated.studies.study import fit
 
     with _plain_errors():
@@ -318,9 +318,9 @@ def show_game(
 
     Try: belated game examples/game.toml
     """
-    from belated.engine.plotting import check_picture
     from belated.notation import finite_game
     from belated.printing import print_game
+    from belated.report.plots import check_picture
 
     with _plain_errors():
         if plot is not None:

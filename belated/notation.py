@@ -84,6 +84,8 @@ def forecaster(given: Any, actions: int = ANY_ACTIONS, game: Game = ANY_GAME) ->
     >>> forecaster("QPMD(ucb1)", actions=3)
     QPMD(UCB1(actions=3))
     """
+    if isinstance(given, Forecaster) and not isinstance(given.learner, Learner):
+        return given  # over plain learners: there is nothing to fill in
     monitored = game if isinstance(game, Finite) else ANY_GAME
     size = game.context_size or ANY_ACTIONS
     known: dict[str, Any] = {
@@ -349,6 +351,7 @@ def _name(kind: str, name: str) -> str:
     return name.lower()
 
 
+@cache
 def _parameters(make: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in inspect.signature(make).parameters.items() if n != "seed"}
 

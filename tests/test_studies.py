@@ -2,14 +2,19 @@
 
 import json
 import pickle
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import polars
 import pytest
+from scipy.stats import ttest_ind, ttest_rel
 
 import belated as bl
 from belated.errors import CertificateError, InvalidArgument
+from belated.studies import comparing
 from belated.studies.cells import CERTIFIED, Play, Table
 from belated.studies.results import Results, labels
 from belated.studies.run import CellsFailed, Local, run_cells
@@ -131,18 +136,46 @@ def test_a_kernel_without_a_description_is_refused(monkeypatch):
         _ = cell().key
 
 
-def test_plain_learners_are_refused():
+def plain(answer=0, *, tail=()):
+    """A class of plain learners; each call defines it anew."""
+
     class Plain:
         actions = 3
 
+        def __init__(self, more=0):
+            self.more = more
+
         def predict(self, context):
-            return 0, 1.0
+            return answer, 1.0
 
         def update(self, context, action, probability, feedback):
-            pass
+            self.seen = tail
 
-    with pytest.raises(InvalidArgument, match="cannot be"):
-        _ = Play(bl.BOLD(Plain), cell().game, cell().delays, 300).key
+    return Plain
+
+
+def test_plain_learners_can_enter_a_study(tmp_path):
+    given = {"games": "bernoulli([0.3, 0.5, 0.7])", "delays": "constant(3)", "rounds": 40, "replications": 2}
+    kinds = plain(), partial(plain(2), more=1), lambda: plain(1)()
+    study = Study.make(forecasters=[bl.BOLD(kinds[0]), bl.Direct(kinds[1]), bl.QPMD(kinds[2])], **given)
+    results = study.run(tmp_path)
+    assert [r.pulls[0].argmax() for _, r in results] == [0, 2, 1]
+    names = results.frame()["forecaster"].to_list()
+    assert names[:2] == ["bold(Plain)", "direct(Plain(more=1))"] and names[2].startswith("qpmd(lambda #")
+    assert study.run(tmp_path).state.reused == 3 and results.plot() and results.report(tmp_path / "page").exists()
+    with pytest.raises(InvalidArgument, match=r"the learner Plain was given in Python .* run it into the same folder"):
+        Results.load(tmp_path)
+
+
+def test_the_key_of_a_plain_learner_follows_its_code():
+    def key(factory):
+        return Play(bl.BOLD(factory), cell().game, cell().delays, 300).key
+
+    assert key(plain()) == key(plain())
+    changed = [plain(1), plain(tail=(1,)), partial(plain(), 1), partial(plain(), 2), plain(tail=np.arange(3))]
+    assert len({key(each) for each in [plain(), *changed]}) == 6
+    with pytest.raises(InvalidArgument, match="has no stable description"):
+        key(plain(tail=np.random.default_rng(0)))
 
 
 # --- the store ---
@@ -411,11 +444,90 @@ def test_two_studies_are_compared(small, tmp_path):
 
 def test_figures_are_drawn(small, tmp_path):
     results, _ = small
-    for against in ("delay", "round"):
-        results.plot(tmp_path / f"{against}.png", against=against)
-        assert (tmp_path / f"{against}.png").stat().st_size > 5000
-    with pytest.raises(InvalidArgument, match="against"):
-        results.plot(against="regret")
+    for x in ("delay", "round"):
+        results.plot(tmp_path / f"{x}.png", x=x)
+        assert (tmp_path / f"{x}.png").stat().st_size > 5000
+    assert [axes.get_title() for axes in results.plot().axes] == [
+        f"{rounds} rounds, {law}" for rounds in ("500", "1,000") for law in ("constant", "geometric")
+    ]
+    with pytest.raises(InvalidArgument, match=r"'x\.xyz' must end in one of"):
+        results.plot("x.xyz")
+
+
+def test_a_study_says_what_is_drawn(tmp_path):
+    study = Study.parse(
+        SMALL.replace("[500, 1000]", "50") + '[[figure]]\nx = "peak"\nby = []\n[[figure]]\nx = "round"\n'
+    )
+    results = study.run(tmp_path)
+    assert len(results.plot().axes) == 1 and len(results.plot(x="round").axes) == 2
+    results.report(tmp_path)
+    assert (tmp_path / "figures" / "figure-2.svg").exists() and "G*" in (tmp_path / "index.html").read_text()
+    assert Results.load(tmp_path).study.figures == study.figures
+
+
+def test_forecasters_of_a_study_are_tested_against_each_other(small):
+    results, _ = small
+    all_ = results.tests()
+    assert all_.shape[0] == 4 and all_["paired"].all()
+    pairs = {(c.rounds, labels(c)["delays"], labels(c)["forecaster"]): r.regret[:, -1] for c, r in results}
+    for row in all_.to_dicts():
+        one, two = (pairs[int(row["rounds"]), row["delays"], name] for name in row["forecaster"].split(" | "))
+        assert row["p_value"] == pytest.approx(ttest_rel(one, two).pvalue, rel=1e-6)
+        assert row["p_value"] <= row["p_holm"] <= 1 and 0 < row["p_sure"] <= 1
+    against = results.tests("bold(ucb1)")
+    assert (against["difference"] == -all_["difference"]).all() and against["p_value"].to_list() == pytest.approx(
+        all_["p_value"].to_list()
+    )
+    with pytest.raises(InvalidArgument, match=r"against must be .* got 'bold\(ucb2\)'; did you mean 'bold\(ucb1\)'"):
+        results.tests("bold(ucb2)")
+
+
+def test_sure_p_values_agree_with_the_sure_interval():
+    a, b = np.tile([0.9, 0.8], 300), np.tile([0.1, 0.3], 300)
+    one, two = (SimpleNamespace(regret=x[:, None], regret_range=(0.0, 1.0)) for x in (a, b))
+    for count in (3, 10, 40, 600):
+        for each, values in ((one, a), (two, b)):
+            each.regret = values[:count, None]
+        found = comparing._sure(one, two)
+        for level in (0.5, 0.9, 0.99, 0.9999):
+            low, high = sure(a[:count] - b[:count], -1.0, 1.0, level)
+            assert (low > 0 or high < 0) == (found < 1 - level), (count, level)
+    assert comparing.student(a, a, True) == 1.0 and comparing.student(a + 1, a, True) is None
+    assert comparing.student(a[:9], b[:7], False) == pytest.approx(ttest_ind(a[:9], b[:7], equal_var=False).pvalue)
+
+
+def test_tables_for_papers_and_other_programs(small, tmp_path):
+    results, _ = small
+    text = results.latex(tmp_path / "x.tex", columns="delays")
+    assert (tmp_path / "x.tex").read_text() == text and text.count(r"\begin{tabular}{lrr}") == 2
+    mean = results.pairs[0][1]
+    assert "bold(ucb1) & $" in text and f"{mean.mean_regret:.1f}"[:3] in text and r"\pm" in text
+    with pytest.raises(InvalidArgument, match="rows and columns must differ"):
+        results.latex(rows="delays")
+    assert polars.read_csv(results.csv(tmp_path / "x.csv"))["regret"].to_list() == results.frame()["regret"].to_list()
+    assert list(results.pandas().columns) == results.frame().columns
+    assert (results.frame()["simple_regret"] >= 0).all()
+
+
+def test_progress_and_threads_of_a_run(tmp_path, capsys):
+    study, told = Study.parse(SMALL.replace("[500, 1000]", "50")), []
+    study.run(tmp_path, threads=1, progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, study.decisions) and told[-1] == (study.decisions, study.decisions)
+    study.run(tmp_path, progress=False)
+    for wrong, says in ({"threads": 0}, "threads must be >= 1"), ({"progress": "yes"}, "progress must be"):
+        with pytest.raises(InvalidArgument, match=says):
+            study.run(tmp_path, **wrong)
+    with pytest.raises(InvalidArgument, match="threads=2 is for this machine"):
+        study.run(tmp_path, Local(1), threads=2)
+
+
+def test_results_and_studies_have_a_form_in_notebooks(small):
+    results, _ = small
+    for shown, part in ((results, "direct(ucb1)"), (results.study, "geometric(mean=20)")):
+        assert part in shown._repr_html_() and "A small one" in shown._repr_html_()
+    assert results._repr_html_().count("<tr>") == 1 + 8
+    wrong = replace(results.study, title="<script>")
+    assert "<script>" not in wrong._repr_html_()
 
 
 def test_the_report_is_one_page_that_needs_nothing_else(small, tmp_path):

@@ -39,6 +39,13 @@ class Certificate:
     def __bool__(self) -> bool:
         return self.holds
 
+    def _repr_html_(self) -> str:
+        from belated.report.cards import table
+
+        rows = [(name, int(truths.sum()), len(truths)) for name, truths in self.identities.items()]
+        word = "all hold" if self.holds else "some do not hold"
+        return table(f"Certificate: {word}", ("identity", "holds in", "of replications"), rows)
+
 
 def counts_of(setting: Setting, tables: Tables) -> Counts:
     """What was counted, as certificates and theorems read it."""

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-#: A bar appears by itself only in a terminal and only after so many seconds.
+from belated.report.live import Line, in_notebook
+
+#: A bar appears by itself only in a terminal or notebook, and only after so many seconds.
 PATIENCE = 1.0
 
 
@@ -18,7 +20,7 @@ class Progress:
 
     def __init__(self, wish: bool | Callable[[int, int], Any] | None, total: int, title: str) -> None:
         self._tell = wish if callable(wish) else None
-        self._wanted = wish is True or (wish is None and sys.stderr.isatty())
+        self._wanted = wish is True or (wish is None and (sys.stderr.isatty() or in_notebook()))
         self._show_at = time.monotonic() + (0.0 if wish is True else PATIENCE)
         self._total = total
         self._title = title
@@ -38,8 +40,11 @@ class Progress:
         if not self._wanted or time.monotonic() < self._show_at:
             return
         if self._bar is None:
-            self._bar = self._open()
-        self._bar.update(0, completed=self._done)
+            self._bar = Line(self._title) if in_notebook() else self._open()
+        if isinstance(self._bar, Line):
+            self._bar.show(self._done, self._total)
+        else:
+            self._bar.update(0, completed=self._done)
 
     def _open(self) -> Any:
         from rich.console import Console
@@ -59,5 +64,7 @@ class Progress:
     ) -> None:
         if kind is None:
             self.show()
-        if self._bar is not None:
+        if isinstance(self._bar, Line):
+            self._bar.close()
+        elif self._bar is not None:
             self._bar.stop()

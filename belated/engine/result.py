@@ -137,6 +137,62 @@ class Result:
             f"regret {self.mean_regret:.6g}{spread} ({bound}), mean peak {self.peak.mean():.6g}>"
         )
 
+    def _repr_html_(self) -> str:
+        from belated.report.cards import facts, within
+        from belated.report.labels import labels
+
+        said = labels(self.setting)
+        verdict = self.judge()
+        bound = f"none: {self.bound_reason}" if self.bound is None else f"{self.bound:,.6g}: {verdict}"
+        spread = " (95% of the mean, approximate)" if math.isfinite(self.spread) else ""
+        rows = [
+            ("game", said["game"]),
+            ("delays", said["delays"]),
+            ("played", f"{self.rounds:,} rounds x {self.replications:,} replications, seed {self.setting.seed}"),
+            ("regret", within(self.mean_regret, self.spread) + spread),
+            ("bound", bound),
+            ("G*, mean", f"{self.peak.mean():,.6g}"),
+            (
+                "certificate",
+                f"{len(self.certificate)} identities, {'all hold' if self.certificate else 'not all hold'}",
+            ),
+        ]
+        if said["expiry"] is not None:
+            rows.insert(3, ("expiry", f"{said['expiry']:,} rounds"))
+        return facts(said["forecaster"], rows)
+
+    @property
+    def simple_regret(self) -> Floats:
+        """What the action that was played most loses against the best in a round, for each replication.
+
+        Of several the lowest number counts. With side information of a few values it is the mean over them, each with
+        its most played action. Only games with a law and known expectations have one.
+        """
+        from belated.engine.measures import simple_regret
+
+        return simple_regret(self)
+
+    def dynamic_regret(self) -> Floats:
+        """Regret against the best action of every single round, (replications, checkpoints); needs record=True.
+
+        Where the game has a law that does not change, that is the regret itself, pseudo-regret. Else rewards are those
+        that were realised: max_i r_{i,s} - r_{a_s,s}, summed over s.
+        """
+        from belated.engine.measures import dynamic_regret
+
+        return dynamic_regret(self)
+
+    def trace(self) -> polars.DataFrame:
+        """Every round of every replication: action, probability, reward, delay, when feedback arrived; a polars frame.
+
+        It needs record=True. `delay` is null where feedback never comes, `arrived` (the round at whose end it was
+        there) where it had not come by the horizon, or the ticket had expired. With side information there is its
+        `context`.
+        """
+        from belated.engine.measures import trace
+
+        return trace(self)
+
     def frame(self) -> polars.DataFrame:
         """Regret at each checkpoint of each replication, as a polars frame."""
         import polars
@@ -154,18 +210,14 @@ class Result:
         columns["bound"] = [None] * (self.replications * count) if curve is None else np.tile(curve, self.replications)
         return polars.DataFrame(columns, schema_overrides={"bound": polars.Float64})
 
-    def plot(self, path: str | Path | None = None, *others: Result) -> Any:
+    def plot(self, path: str | Path | None = None, *others: Result, axes: Any = None, **look: Any) -> Any:
         """Draw mean regret with a 95% band (Student's, approximate) and the bound; saved to `path` if given.
 
-        More results share the axes.
-
-        Returns the matplotlib figure.
+        More results share the figure. Further arguments are those of `bl.report.Look`: `x` ("round", "delay", "peak",
+        "loss" or a quantile), `by`, `log`, `legend`, `level`, `bounds`. Returns a matplotlib figure, which a notebook
+        shows; or `axes`, if these are given to be drawn into.
         """
-        from belated.engine.plotting import check_picture, regret_figure
+        from belated.report.look import Look
+        from belated.report.plots import plot
 
-        if path is not None:
-            check_picture(path)
-        figure = regret_figure([self, *others])
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return plot([(each.setting, each) for each in (self, *others)], Look.read(look), path, axes)

@@ -21,8 +21,8 @@ from belated.engine.certificate import Certificate, certify, counts_of
 from belated.engine.play import SUMMARISED, TALLIED, checkpoints_of, gather, play
 from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables, kernels_of, loop_of
-from belated.errors import Unsupported
-from belated.forecasters import Forecaster
+from belated.errors import InvalidArgument, Unsupported
+from belated.forecasters import Forecaster, factories
 from belated.kernels import states
 from belated.kernels.compile import identity
 from belated.protocols import NEVER, Delays, Game, Learner
@@ -107,7 +107,7 @@ class Play(Cell):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "forecaster": catalog.to_data(self.forecaster),
+            "forecaster": _forecaster_data(self.forecaster),
             "game": catalog.to_data(self.game),
             "delays": catalog.to_data(self.delays),
             "rounds": self.rounds,
@@ -173,8 +173,6 @@ class Play(Cell):
 def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     """What decides the course of a play apart from its data: kernels, constants, first states."""
     learner = forecaster.learner
-    if not isinstance(learner, Learner):
-        raise Unsupported(f"{forecaster!r} cannot be part of a study: its learner is not a spec")
     kernels = {
         **rule_of(forecaster, game),
         f"{type(game).__name__}.outcome": game.outcome,
@@ -183,10 +181,11 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
         f"{type(game).__name__}.observe": game.observe,
         f"the kernel of {type(delays).__name__}": delays.kernel,
     }
+    spec = isinstance(learner, Learner)
     return [
-        learner.version,
+        learner.version if spec else factories.digest(learner),
         *(_identity(name, compiled) for name, compiled in kernels.items()),
-        _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()),
+        _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()) if spec else None,
         _digest(states.as_record(forecaster.params()).tobytes()),
         _digest(np.asarray(game.params()).tobytes(), np.asarray(delays.params()).tobytes()),
     ]
@@ -217,7 +216,20 @@ def _digest(*parts: bytes) -> str:
     return hashlib.sha256(b"|".join(parts)).hexdigest()
 
 
+def _forecaster_data(forecaster: Forecaster) -> dict[str, Any]:
+    """A forecaster as data; one over plain learners by the name of what makes them."""
+    if isinstance(forecaster.learner, Learner):
+        return catalog.to_data(forecaster)
+    own = {name: repr(value) for name, value in forecaster.parameters().items()}
+    return {"name": type(forecaster).__name__.lower(), "plain": factories.name_of(forecaster.learner), **own}
+
+
 def from_description(data: dict[str, Any]) -> Play:
     """The play that `Play.describe` described; its specs must be in the catalog."""
+    if "plain" in data["forecaster"]:
+        raise InvalidArgument(
+            f"the learner {data['forecaster']['plain']} was given in Python and cannot be read back: make the study "
+            "again, and run it into the same folder; what is finished is reused"
+        )
     specs = {kind: catalog.from_data(kind, data[kind]) for kind in ("forecaster", "game", "delays")}
     return Play(**specs, **{name: data[name] for name in ("rounds", "replications", "seed", "expiry")})

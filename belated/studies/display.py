@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from belated.report.live import Line, in_notebook
 from belated.studies.run import State, Watch
 
 #: Seconds between two lines where there is no terminal.
@@ -14,8 +16,28 @@ QUIET = 15.0
 
 
 @contextmanager
+def shown(what: str, wish: bool | Callable[[int, int], Any] | None) -> Iterator[Watch]:
+    """What `Study.run(progress=)` asks for: None shows a bar where somebody looks, a function is told (done, total)."""
+    if callable(wish):
+        tell = wish
+        yield lambda state: tell(state.done, state.decisions)
+    elif wish or (wish is None and (sys.stderr.isatty() or in_notebook())):
+        with display(what) as watch:
+            yield watch
+    else:
+        yield lambda state: None
+
+
+@contextmanager
 def display(what: str) -> Iterator[Watch]:
     """Show the state of a study while it runs: give what this yields to `run_cells` as `watch`."""
+    if in_notebook():
+        line = Line(what)
+        try:
+            yield lambda state: line.show(state.done, state.decisions, _cells(state))
+        finally:
+            line.close()
+        return
     from rich.console import Console
     from rich.markup import escape
 
@@ -60,7 +82,7 @@ class _Bar:
         from rich.console import Group
         from rich.text import Text
 
-        cells = f"{state.reused + state.finished}/{state.cells} cells"
+        cells = _cells(state)
         self._progress.update(self._task, total=max(1, state.decisions), completed=state.done, cells=cells)
         running = [Text(f"  {title}", style="dim", overflow="ellipsis", no_wrap=True) for title in _titles(state)]
         self._live.update(Group(self._progress, *running))
@@ -79,6 +101,10 @@ class _Lines:
         share = state.done / max(1, state.decisions)
         cells = f"{state.reused + state.finished} of {state.cells} cells"
         self._console.print(f"{self._what}: {cells}, {share:.0%} of {state.decisions:,} decisions", highlight=False)
+
+
+def _cells(state: State) -> str:
+    return f"{state.reused + state.finished}/{state.cells} cells"
 
 
 def _titles(state: State, most: int = 4) -> list[str]:

@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
+from belated import imports
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.kernels.compile import kernel
 from belated.studies.cells import Cell, Table
@@ -203,7 +205,12 @@ def attempt(packed: bytes) -> tuple[Table, float] | str:
 
 
 def pack(cell: Cell) -> bytes:
-    """A cell as bytes. Classes that workers cannot import, as those of a script or notebook, go along whole."""
+    """A cell as bytes. Classes that workers cannot import, as those of a script or notebook, go along whole.
+
+    So do those of modules that were brought (`belated.imports`).
+    """
+    for name in imports.BROUGHT:
+        load().cloudpickle.register_pickle_by_value(sys.modules[name])
     return packed(cell, packers()[0])
 
 

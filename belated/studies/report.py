@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from belated.engine.result import Result
-from belated.report import figures
+from belated.report.labels import families, labels
+from belated.report.look import Look
 from belated.report.page import MEANING, Drawing, Page, Rows, Section, Text, finding
+from belated.report.plots import plot
+from belated.report.positions import title
 from belated.studies.cells import Play
-from belated.studies.results import Pairs, Results, cell_frame, curve_frame, labels, replication_frame
+from belated.studies.results import Pairs, Results, cell_frame, curve_frame, replication_frame
 
 Group = list[tuple[Play, Result]]
 
@@ -29,6 +32,8 @@ def study_page(results: Results) -> Page:
     pairs = results.pairs
     several = len({cell.seed for cell, _ in pairs}) > 1
     sections = [_section(number, group, len(pairs), several) for number, group in enumerate(groups(pairs), start=1)]
+    if results.study.figures:
+        sections.insert(0, _figures(results))
     sections[0].frames.update(
         {"cells": cell_frame(pairs), "curves": curve_frame(pairs), "replications": replication_frame(pairs)}
     )
@@ -40,6 +45,15 @@ def study_page(results: Results) -> Page:
         "<code>figures/</code>."
     ]
     return Page(study.title, lead, sections, notes)
+
+
+def _figures(results: Results) -> Section:
+    """Those that the study asks for."""
+    blocks: list[Any] = []
+    for number, look in enumerate(results.study.figures, start=1):
+        told = "Regret along the way." if look.x == "round" else f"Regret at the horizon against the {title(look.x)}."
+        blocks += [Drawing(f"figure-{number}", plot(results.pairs, look), told), Text("")]
+    return Section("figures", "Figures", blocks)
 
 
 def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section:
@@ -70,18 +84,11 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
     blocks: list[Any] = [
         finding("Mean regret is at most the theorem's bound.", [v for v in verdicts if v.bound is not None] or verdicts)
     ]
-    if len({_delay(cell) for cell, _ in group}) > 1:
-        blocks.append(
-            Drawing(
-                f"regret-by-delay-{number}",
-                delay_panel(group),
-                "Regret at the horizon against the mean delay, approximate 95% bands.",
-            )
-        )
-    shown = "; thin dashes are bounds" if any(r.bound is not None for _, r in group) else ""
-    blocks.append(
-        Drawing(f"regret-by-round-{number}", round_panel(group), f"Regret along the way, approximate 95% bands{shown}.")
-    )
+    if len({labels(cell)["delays"] for cell, _ in group}) > 1:
+        told = "Regret at the horizon against the mean delay, approximate 95% bands."
+        blocks += [Drawing(f"regret-by-delay-{number}", plot(group, Look("delay")), told), Text("")]
+    told = "Regret along the way, of several delays the longest, approximate 95% bands; long dashes are bounds."
+    blocks.append(Drawing(f"regret-by-round-{number}", along_the_way(group), told))
     caption = (
         "All cells: mean regret at the horizon. ± is approximate, for the cell alone; low and high hold whatever the "
         "law of regret, for all cells of the page together with 99% confidence."
@@ -95,57 +102,16 @@ def _section(number: int, group: Group, family: int, tell_seed: bool) -> Section
     return Section(f"part-{number}", title, blocks)
 
 
-#: One for each family of laws; forecasters differ by colour.
-DASHES = ("-", "--", ":", "-.")
-
-
-def delay_panel(group: Group) -> Any:
-    """Regret at the horizon against the mean delay: a colour for each forecaster, a marker for each family of laws."""
-    figure, axes = figures.panel("regret at the horizon", "mean delay", "regret", xscale="symlog")
-    for (color, shape, name), own in _lines(group):
-        known = sorted((c for c in own if _delay(c[0]) is not None), key=lambda c: _delay(c[0]) or 0.0)
-        if known:
-            x, samples = [_delay(c) or 0.0 for c, _ in known], [r.regret[:, -1] for _, r in known]
-            figures.means(axes, x, samples, color, name, marker=shape, linestyle=DASHES[shape % len(DASHES)])
-    axes.set_xlim(left=-0.1)
-    figures.legend(axes)
-    return figure
-
-
-def round_panel(group: Group) -> Any:
+def along_the_way(group: Group) -> Any:
     """Regret against the round; of many delays, the longest of each forecaster and family of laws."""
-    figure, axes = figures.panel("regret along the way", "round", "regret", xscale="log")
-    lowest = 0.0
-    for (color, shape, _), own in _lines(group):
-        cell, result = max(own, key=lambda c: _delay(c[0]) or 0.0)
-        name = f"{labels(cell)['forecaster']}, {labels(cell)['delays']}"
-        figures.band(axes, result.checkpoints, result.regret, color, name, linestyle=DASHES[shape % len(DASHES)])
-        lowest = min(lowest, float(result.regret.mean(axis=0).min()))
-        curve = result.bound_curve
-        if curve is not None and result.verdict != "vacuous" and shape == 0:
-            figures.line(axes, result.checkpoints, curve, color, linewidth=0.7, linestyle=(0, (6, 2)))
-    axes.set_yscale("symlog", linthresh=max(1.0, -lowest / 10))
-    figures.legend(axes)
-    return figure
+    longest: dict[tuple[str, str], tuple[Play, Result]] = {}
+    kin = families([cell.delays for cell, _ in group])
+    for (cell, result), law in zip(group, kin, strict=True):
+        place = labels(cell)["forecaster"], law
+        if place not in longest or _delay(cell) > _delay(longest[place][0]):
+            longest[place] = cell, result
+    return plot(list(longest.values()), Look("round"))
 
 
-def _lines(group: Group) -> list[tuple[tuple[int, int, str], Group]]:
-    """Cells of one forecaster and one family of laws, with a number for each of the two and a name."""
-    forecasters = list(dict.fromkeys(labels(cell)["forecaster"] for cell, _ in group))
-    families = list(dict.fromkeys(_family(cell) for cell, _ in group))
-    found: dict[tuple[int, int, str], Group] = {}
-    for cell, result in group:
-        forecaster, family = labels(cell)["forecaster"], _family(cell)
-        name = forecaster if len(families) == 1 else f"{forecaster}, {family}"
-        place = (forecasters.index(forecaster), families.index(family), name)
-        found.setdefault(place, []).append((cell, result))
-    return list(found.items())
-
-
-def _family(cell: Play) -> str:
-    return type(cell.delays).__name__.lower()
-
-
-def _delay(cell: Play) -> float | None:
-    mean = cell.delays.mean
-    return None if mean is None or not np.isfinite(mean) else float(mean)
+def _delay(cell: Play) -> float:
+    return -1.0 if cell.delays.mean is None else float(cell.delays.mean)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,31 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import catalog, notation
 from belated.engine.result import Result
-from belated.errors import InvalidArgument
-from belated.protocols import Game, Learner
+from belated.errors import InvalidArgument, Unsupported
+from belated.report.cards import SHOWN
+from belated.report.labels import LABELS, labels
+from belated.report.look import Look
 from belated.studies.cells import Play
 from belated.studies.run import Done, State
 from belated.studies.store import Store
 from belated.studies.study import Study
-from belated.theory.intervals import Ends, reach, sure
-from belated.theory.verdicts import LEVEL, direction, side
+from belated.theory.verdicts import LEVEL
 
 if TYPE_CHECKING:
     import polars
 
 Pairs = Sequence[tuple[Play, Result]]
-#: What names a cell, apart from how often it was played.
-LABELS = ("forecaster", "game", "delays", "rounds", "expiry")
-#: What `compare` calls where a difference lies.
-FOUND = {
-    "above": "higher",
-    "below": "lower",
-    "likely above": "likely higher",
-    "likely below": "likely lower",
-    "unclear": "no difference shown",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +76,23 @@ class Results:
         """One row for each cell and replication: regret at the horizon, peak, instances."""
         return replication_frame(self.pairs)
 
-    def plot(self, path: str | Path | None = None, *, against: str = "delay") -> Any:
-        """Regret at the horizon against the mean delay, or (`against="round"`) along the way; a matplotlib figure.
+    def plot(self, path: str | Path | None = None, *, axes: Any = None, **look: Any) -> Any:
+        """Draw regret; saved to `path` if given. Returns a matplotlib figure, which a notebook shows.
 
-        Of a study with several games or horizons it draws the first; `report` has them all.
+        Arguments are those of `bl.report.Look`: `x` ("delay", "round", "peak", "loss" or a quantile), `by`, `log`,
+        `legend`, `level`, `bounds`. Without any it draws the first [figure] of the study, if that has one; else regret
+        at the horizon against the mean delay, where delays differ, and along the way where they do not. `axes` are
+        matplotlib's, one for each panel, to be drawn into; then they are returned.
         """
-        from belated.studies.report import delay_panel, groups, round_panel
+        from belated.report.plots import plot
 
-        if against not in ("delay", "round"):
-            raise InvalidArgument(f"against must be delay or round, got {against!r}")
-        group = groups(self.pairs)[0]
-        figure = delay_panel(group) if against == "delay" else round_panel(group)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return plot(self.pairs, self._look(look), path, axes)
+
+    def _look(self, given: dict[str, Any]) -> Look:
+        if not given and self.study.figures:
+            return self.study.figures[0]
+        laws = [cell.delays for cell in self.study.cells]
+        return Look.read({"x": "round" if all(law == laws[0] for law in laws) else "delay"} | given)
 
     def compare(
         self, other: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
@@ -113,50 +104,79 @@ class Results:
         rule makes the interval of the difference shorter; `paired` insists on that or forbids it. Cells without a
         partner are left out. The intervals, from `low` to `high`, hold whatever the law of regret is, for all rows
         together with probability `level`. `finding` is "lower" or "higher" if they say so, "likely lower" or "likely
-        higher" if only Student's approximation does, and else "no difference shown".
+        higher" if only Student's approximation does, and else "no difference shown". P-values are those of `tests`.
         """
+        from belated.studies.comparing import compare
+
         return compare(self, other, on, level, paired)
+
+    def tests(self, against: str | None = None, level: float = LEVEL) -> polars.DataFrame:
+        """Each forecaster against each other, or all against one, wherever both met the same outcomes and delays.
+
+        Replications are paired. `p_value` is that of the two-sided paired test of Student, an approximation; `p_holm`
+        is the same after Holm's correction for all rows; `p_sure` holds whatever the law of regret is (Ville: one over
+        the capital of somebody who bets on the differences), not corrected. `low`, `high` and `finding` are those of
+        `compare`.
+        """
+        from belated.studies.comparing import tests
+
+        return tests(self, against, level)
+
+    def csv(self, path: str | Path) -> Path:
+        """Write `frame()` as CSV; return the path."""
+        from belated.report.files import write_whole
+
+        write_whole(Path(path), self.frame().write_csv().encode())
+        return Path(path)
+
+    def pandas(self) -> Any:
+        """`frame()` as a pandas frame; pandas must be installed."""
+        try:
+            return self.frame().to_pandas()
+        except ModuleNotFoundError as error:
+            raise Unsupported(f"a pandas frame needs pandas ({error}): pip install pandas") from None
+
+    def latex(self, path: str | Path | None = None, *, rows: str = "forecaster", columns: str = "delays") -> str:
+        """Mean regret with its 95% interval as a LaTeX table (booktabs); written to `path` if given.
+
+        `rows` and `columns` are labels: forecaster, game, delays, rounds, expiry. Where another label differs, there is
+        a table for each of its values, one below the other.
+        """
+        from belated.report.latex import latex
+
+        text = latex(self.pairs, rows, columns)
+        if path is not None:
+            from belated.report.files import write_whole
+
+            write_whole(Path(path), text.encode())
+        return text
+
+    def _repr_html_(self) -> str:
+        from belated.report.cards import table, within
+
+        known = [(labels(cell), result) for cell, result in self.pairs]
+        told = [name for name in LABELS if name == "forecaster" or len({said[name] for said, _ in known}) > 1]
+        same = [f"{name} {known[0][0][name]}" for name in LABELS if name not in told and known[0][0][name] is not None]
+        rows = [
+            [
+                *(str(said[name]) for name in told),
+                within(r.mean_regret, r.spread),
+                float(r.peak.mean()),
+                r.bound,
+                v.word,
+            ]
+            for (said, r), v in ((each, each[1].judge(family=len(known))) for each in known[:SHOWN])
+        ]
+        rows += [[]] * (len(known) - len(rows))
+        header = (*told, "regret (± 95%, approximate)", "G*, mean", "bound", "verdict")
+        note = "; ".join([*same, f"{known[0][1].replications:,} replications"])
+        return table(self.study.title, header, rows, note)
 
     def report(self, out: str | Path) -> Path:
         """Write index.html with figures and verdicts, the figures and all data; return the path of the page."""
         from belated.studies.report import study_page
 
         return study_page(self).write(out)
-
-
-def labels(cell: Play) -> dict[str, Any]:
-    """What a cell is called in frames and figures. The feedback of a game goes without saying: its learner needs it."""
-    return {
-        "forecaster": _short("forecaster", cell.forecaster, cell.game),
-        "game": _short("game", _game_data(cell)),
-        "delays": _short("delays", cell.delays),
-        "rounds": cell.rounds,
-        "expiry": cell.expiry,
-    }
-
-
-#: Labels longer than this are cut, and end in a digest.
-LONGEST = 80
-
-
-def _short(kind: str, spec: Any, game: Game | None = None) -> str:
-    """The short text of a spec; its repr in lower case if the catalog does not know it (a study's own variant)."""
-    try:
-        text, shown = notation.text(kind, spec, game), notation.brief(kind, spec, game)
-    except InvalidArgument:
-        text = shown = repr(spec).lower()
-    if len(text) <= LONGEST:
-        return text
-    cut = shown if len(shown) <= LONGEST - 10 else f"{shown[: LONGEST - 20]}..."
-    return f"{cut} #{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _game_data(cell: Play) -> dict[str, Any]:
-    data = catalog.to_data(cell.game)
-    learner = cell.forecaster.learner
-    if isinstance(learner, Learner) and learner.feedback == cell.game.feedback:
-        data.pop("feedback", None)
-    return data
 
 
 def cell_frame(pairs: Pairs) -> polars.DataFrame:
@@ -173,6 +193,7 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "replications": result.replications,
                 "seed": cell.seed,
                 "regret": result.mean_regret,
+                "simple_regret": _simple(result),
                 "standard_error": result.standard_error,
                 "spread": _finite(result.spread),
                 "low": verdict.low,
@@ -191,7 +212,7 @@ def cell_frame(pairs: Pairs) -> polars.DataFrame:
                 "key": cell.key,
             }
         )
-    floats = dict.fromkeys(("mean_delay", "spread", "bound", "ratio"), polars.Float64)
+    floats = dict.fromkeys(("mean_delay", "simple_regret", "spread", "bound", "ratio"), polars.Float64)
     whole = dict.fromkeys(("expiry", "replications_needed"), polars.Int64)
     return polars.DataFrame(rows, schema_overrides={**floats, **whole, "bound_reason": polars.String}, strict=False)
 
@@ -235,65 +256,12 @@ def replication_frame(pairs: Pairs) -> polars.DataFrame:
     return polars.concat(parts)
 
 
-def compare(
-    ours: Results, others: Results, on: Sequence[str] = LABELS, level: float = LEVEL, paired: bool | None = None
-) -> polars.DataFrame:
-    """The difference in regret of the cells of two studies; see `Results.compare`."""
-    import polars
-
-    unknown = [name for name in on if name not in LABELS]
-    if unknown:
-        raise InvalidArgument(f"on must name some of {', '.join(LABELS)}, got {unknown[0]!r}")
-    met = [
-        (cell, other, result, theirs)
-        for cell, result in ours.pairs
-        for other, theirs in others.pairs
-        if all(labels(cell)[name] == labels(other)[name] for name in on)
-    ]
-    if not met:
-        raise InvalidArgument(f"the two studies share no cell with the same {', '.join(on)}")
-    return polars.DataFrame([_row(*pair, paired, 1 - (1 - level) / len(met)) for pair in met])
-
-
-def _row(cell: Play, other: Play, result: Result, theirs: Result, paired: bool | None, level: float) -> dict[str, Any]:
-    """Two cells beside each other."""
-    same = _same_draws(cell, other)
-    if paired and not same:
-        raise InvalidArgument(f"{cell.title} and {other.title} did not meet the same draws: they have no pairs")
-    use_pairs = same if paired is None else paired
-    word, low, high = _difference(result, theirs, use_pairs, level)
-    own, others = labels(cell), labels(other)
-    said = {n: str(own[n]) if own[n] == others[n] else f"{own[n]} | {others[n]}" for n in LABELS}
-    return {
-        **said,
-        "regret": result.mean_regret,
-        "other": theirs.mean_regret,
-        "difference": result.mean_regret - theirs.mean_regret,
-        "low": low,
-        "high": high,
-        "paired": use_pairs,
-        "finding": word,
-    }
-
-
-def _same_draws(a: Play, b: Play) -> bool:
-    same_game = _game_data(a) == _game_data(b) and catalog.to_data(a.delays) == catalog.to_data(b.delays)
-    return same_game and (a.rounds, a.seed, a.replications) == (b.rounds, b.seed, b.replications)
-
-
-def _difference(one: Result, two: Result, paired: bool, level: float) -> tuple[str, float, float]:
-    """What is found, and an interval for the difference that holds whatever the laws are."""
-    a, b = one.regret[:, -1], two.regret[:, -1]
-    (low, high), (least, most) = one.regret_range, two.regret_range
-    if paired:
-        word, ends = side(a - b, low - most, high - least, level)
-    else:
-        own, other = sure(a, low, high, level, family=2), sure(b, least, most, level, family=2)
-        ends = Ends(own.low - other.high, own.high - other.low)
-        width, apart = math.hypot(reach(a, level), reach(b, level)), float(a.mean() - b.mean())
-        word = direction(ends, Ends(apart - width, apart + width))
-    return FOUND[word], *ends
-
-
 def _finite(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _simple(result: Result) -> float | None:
+    try:
+        return float(result.simple_regret.mean())
+    except Unsupported:
+        return None
