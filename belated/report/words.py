@@ -96,11 +96,14 @@ def explained(text: str) -> dict[str, str]:
     return {word: said for word, said in SAYS.items() if word in text}
 
 
-def tallied(words: Sequence[str]) -> str:
-    """How often each word came, from bad to good.
+def tallied(words: Sequence[str], short: bool = False) -> str:
+    """How often each word came, from bad to good; in short, without saying what is uninformative.
 
     >>> tallied(["holds", "holds, uninformative", "holds"])
     '2 x holds, 1 x holds (uninformative)'
+    >>> tallied(["holds", "holds, uninformative", "holds"], short=True)
+    '3 x holds'
     """
-    shown = {word: word.replace(", uninformative", " (uninformative)") for word in ORDER if word in words}
-    return ", ".join(f"{words.count(word)} x {said}" for word, said in shown.items())
+    told = [word.partition(", ")[0] for word in words] if short else words
+    shown = {word: word.replace(", uninformative", " (uninformative)") for word in ORDER if word in told}
+    return ", ".join(f"{told.count(word)} x {said}" for word, said in shown.items())

@@ -151,7 +151,7 @@ def describe(played: dict[str, tuple[Measured, Result, Result]], others: Mapping
         Rows(header, [_line(where, entry) for where, entry in shown.values()], WORDS("caption")),
     ]
     words = [entry.word for _, entry in shown.values()]
-    short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
+    short = Finding(WORDS("short", count=len(words), tally=tallied(words, short=True)), worst(words))
     return Section(PART.name, PART.title, blocks, {"table-cells": cell_frame(pairs)}, short)
 
 

@@ -36,7 +36,7 @@ def describe(done: Done, sizes: dict[str, Any]) -> Section:
         blocks += system.blocks(done, sizes[system.name])
     section = Section(PART.name, PART.title, blocks, _frames(done, sizes))
     words = [found.word for found in section.findings if found.word not in ASIDE]
-    section.short = Finding(WORDS("short", count=len(words), tally=tallied(words)), worst(words))
+    section.short = Finding(WORDS("short", count=len(words), tally=tallied(words, short=True)), worst(words))
     return section
 
 
