@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from belated import catalog
+from belated.advise import command as advising
 from belated.errors import BelatedError
 from belated.service import cli as service
 from belated.service.cli import Imports
@@ -389,6 +390,7 @@ def _first_line(thing: Any) -> str:
 
 
 service.mount(app)
+advising.mount(app, _plain_errors)
 
 # --- where studies run ---
 

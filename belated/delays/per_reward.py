@@ -54,7 +54,8 @@ class PerReward(Delays):
 
     @property
     def kernel(self) -> Callable[..., Any]:
-        return make_per_reward(self._samplers)
+        compiled: Callable[..., Any] = make_per_reward(self._samplers)
+        return compiled
 
     def check_actions(self, actions: int) -> None:
         for law in self.laws:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from belated.report.page import Block, Finding, Section, worst
 from belated.report.prose import Prose
 from belated.report.words import ASIDE, tallied
-from belated.studies.cells import Cell
+from belated.studies.cells import Cell, Play
 from belated.studies.paper.later import chart
 from belated.studies.paper.later.families import FAMILIES, family_blocks
 from belated.studies.paper.later.shared import LONG, SHORT, Size
@@ -16,7 +16,7 @@ from belated.studies.run import Done
 WORDS = Prose(__name__)
 
 
-def size_cells(size: Size) -> list[Cell]:
+def size_cells(size: Size) -> list[Play]:
     """All cells of a size."""
     own = [play for family in FAMILIES for play in family.plays(size).values()]
     return list({id(cell): cell for cell in [*chart.plays(size).values(), *own]}.values())
@@ -42,6 +42,6 @@ def _size(full: bool) -> Size:
 PART = Part(
     "later",
     "After 2013",
-    lambda full: size_cells(_size(full)),
+    lambda full: list[Cell](size_cells(_size(full))),
     lambda done, full: size_section(done, _size(full)),
 )

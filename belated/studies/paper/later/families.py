@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -71,7 +71,7 @@ def _mapped(world: str, *names: str) -> Callable[[Size], Plays]:
     return chosen
 
 
-def _made(game: Callable[[Size, int], Game], law: Any, who: Callable[[Size, int], dict[str, Forecaster]]) -> Any:
+def _made(game: Callable[[Size, int], Game], law: Any, who: Callable[[Size, int], Mapping[str, Forecaster]]) -> Any:
     """Cells of the family's own."""
 
     @cache
@@ -113,7 +113,7 @@ def _hinted(size: Size, delay: int) -> dict[str, Forecaster]:
     return made | {"DelayedHedge": Direct(DelayedHedge(ACTIONS))}
 
 
-def _capped(size: Size, delay: int) -> dict[str, Forecaster]:
+def _capped(size: Size, delay: int) -> Mapping[str, Forecaster]:
     return {f"capacity {c}": Direct(CappedExp3(ACTIONS, c, delay)) for c in (4, CAPACITY)}
 
 
