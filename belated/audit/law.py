@@ -7,7 +7,6 @@ import numpy as np
 from belated.audit.log import Log, collect
 from belated.audit.survival import Curve
 from belated.delays import Empirical
-from belated.errors import InvalidArgument
 from belated.protocols import NEVER
 
 #: How many delays stand for all of them: the middles of so many equal shares.
@@ -22,18 +21,19 @@ def law_of(log: Log, sample: int = SAMPLE) -> Empirical:
     """
     found = collect(log.frame.select("d", "o").sort("d"))
     decided, observed = found["d"].to_numpy(), found["o"]
-    if not observed.count():
-        raise InvalidArgument("no feedback has come in this log: there are no delays to draw from")
     came = observed.is_not_null().to_numpy()
     place = np.arange(len(decided))
-    until = np.where(came, observed.fill_null(0).to_numpy(), decided[-1])
+    until = np.where(came, observed.fill_null(0).to_numpy(), 0)
     waits = np.maximum(np.searchsorted(decided, until, side="right") - 1 - place, 0)
-    delays = np.unique(np.concatenate([waits, len(place) - 1 - place]))
+    # A delay of w is seen for sure where w + 1 decisions followed; the last decision tells nothing.
+    seen = np.maximum(len(place) - 2 - place, np.where(came, waits, 0))
+    open_ = ~came & (place < len(place) - 1)
+    delays = np.unique(np.concatenate([waits[came], seen]))
 
     def counted(values: np.ndarray) -> np.ndarray:
         return np.bincount(np.searchsorted(delays, values), minlength=len(delays)).astype(np.int64)
 
-    curve = Curve(delays, counted(waits[came]), counted(waits[~came]), counted((len(place) - 1 - place)[came]))
+    curve = Curve(delays, counted(waits[came]), counted(seen[open_]), counted(seen[came]))
     shares = 1.0 - curve.survival[: curve.end + 1]
     at = np.searchsorted(shares, (np.arange(sample) + 0.5) / sample)
     return Empirical(np.append(delays[: curve.end + 1], NEVER)[at])
