@@ -77,7 +77,12 @@ def test_the_wave_changes_after_twice_the_delay():
 
 def test_ties_are_those_whose_intervals_overlap():
     rng = np.random.default_rng(1)
-    regrets = {"a": rng.normal(10, 1, 40), "b": rng.normal(10.1, 1, 40), "c": rng.normal(30, 1, 40), "d": np.full(9, 7.0)}
+    regrets = {
+        "a": rng.normal(10, 1, 40),
+        "b": rng.normal(10.1, 1, 40),
+        "c": rng.normal(30, 1, 40),
+        "d": np.full(9, 7.0),
+    }
     standing = field.ranked(regrets)
     assert [name for name, _ in standing][0] == "d" and field.tied(standing) == []  # all alike: exact
     del regrets["d"]

@@ -25,6 +25,7 @@ from belated.learners import (
     Conversions,
     DelayedExp3,
     DelayedHedge,
+    DelayedSAPO,
     DiscountedThompson,
     DiscountedUCB,
     DORMPlus,
@@ -103,6 +104,7 @@ def _bandit(actions: int, rounds: int, late: int, memory: int) -> Mapping[str, F
         "PatientBandits": Direct(PatientBandits(actions, horizon, TAIL)),
         "CappedExp3": Direct(CappedExp3(actions, CAPACITY, late)),
         "BoBW24": Direct(BoBW24(actions)),
+        "DelayedSAPO": Direct(DelayedSAPO(actions, horizon)),
     }
 
 

@@ -32,6 +32,7 @@ GROUPS = (
     ("SuccessiveElimination", "PhasedElimination", "OptimisticPessimistic"),
     ("SDB(Thompson)", "QPM-D(Thompson)", "QPM-D(UCB1)"),
     ("BOLD(Exp3)", "BOLD(Tsallis-INF)"),
+    ("DelayedSAPO",),
 )
 Key = tuple[str, int, str]  #: world, delay, candidate
 
