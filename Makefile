@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 
 # The tests that also run without compilation.
 PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.py games.py delays.py sampling.py \
-	replace.py sizes.py bad_kernels.py gpucb.py) \
+	replace.py sizes.py bad_kernels.py gpucb.py late.py late_bounds.py hints.py sapo.py) \
 	$(addprefix tests/test_cbp.py::test_,only_a_probability_of_all_draws_is_stated \
 	a_full_table_is_emptied more_pairs_than_a_word_holds)
 

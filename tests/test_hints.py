@@ -10,6 +10,9 @@ import pytest
 
 import belated as bl
 from belated.errors import InvalidArgument
+from tests.plainly import plain
+
+pytestmark = plain
 
 #: "learner hint delay": the four weights in rounds 5, 13, 30 and 59 (from 0) on `losses`. Computed by poold itself
 #: (github.com/geflaspohler/poold at 2807683), `update_and_play` with one loss a round at that delay, and as hint so

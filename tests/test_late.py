@@ -14,10 +14,11 @@ from belated.checks import LEARNER_CHECKS, learner
 from belated.errors import InvalidArgument
 from belated.forecasters.instance import Instance
 from belated.kernels import hybrid
-from belated.kernels.compile import COMPILED
 from belated.kernels.random import key_of
 from belated.learners.tsallis_inf import tsallis_weights
+from tests.plainly import plain
 
+pytestmark = plain
 GEOMETRIC = bl.delays.Geometric(mean=20)
 SKIPPING = bl.HybridFTRL(3, skip=True, window=40)
 
@@ -279,10 +280,6 @@ def test_the_skipping_form_keeps_the_contract(check):
     check(SKIPPING)
 
 
-def test_the_skipping_form_compiled():
-    learner.compiled_is_python(SKIPPING, [bl.Direct])
-
-
 @pytest.mark.parametrize("spec", [bl.HybridFTRL(3), SKIPPING], ids=repr)
 def test_saved_in_mid_run_it_goes_on_identically(spec):
     f = bl.Direct(spec, seed=9)
@@ -403,15 +400,6 @@ def test_the_rates_of_bobw24():
 
 # --- bounds ---
 
-LEARNERS = [
-    bl.DelayedExp3(4),
-    bl.HybridFTRL(4),
-    bl.HybridFTRL(4, caution=0.3),
-    bl.HybridFTRL(4, skip=True),
-    bl.CappedExp3(4, 4, 20),
-    bl.DelayedExp4(3, 4),
-]
-
 
 def test_bounds_are_as_stated():
     n, total, k = 1000, 5000.0, 4
@@ -424,67 +412,3 @@ def test_bounds_are_as_stated():
     assert bl.DelayedExp4(actions=k, experts=9).bound_under_delay(n, total) == pytest.approx(
         2 * math.sqrt(2 * (k * n + total) * math.log(9))
     )
-
-
-def adversaries(actions, delay):
-    """A wave that changes every 2 d rounds, blocks as long as the delay, a walk."""
-    return [
-        square_wave(actions, 2 * delay),
-        bl.games.Block(actions, delay + 1, feedback="bandit"),
-        bl.games.RandomWalk(actions, feedback="bandit"),
-    ]
-
-
-def square_wave(actions, half, rounds=2000):
-    """The good action changes every `half` rounds, in turn."""
-    table = np.zeros((rounds, actions))
-    table[np.arange(rounds), (np.arange(rounds) // half) % actions] = 1.0
-    return bl.games.RewardTable(table)
-
-
-def laws(delay):
-    """Delays that are at most twice as long, or heavy, or lost; all but the last two are bounded."""
-    return [
-        bl.delays.Constant(delay),
-        bl.delays.Uniform(0, 2 * delay),
-        bl.delays.Batched(2 * delay + 1),
-        bl.delays.Geometric(mean=delay),
-        bl.delays.Lossy(bl.delays.Pareto(mean=delay, alpha=1.5), 0.05),
-    ]
-
-
-#: Four experts, three of whom always advise the same action.
-ADVICE = bl.games.Advice([0.2, 0.7, 0.4], [[1, 0, 0], [0.2, 0.3, 0.5], [0, 1, 0], [0, 0, 1]])
-
-
-def cells(specs, delay, rounds, replications, **options):
-    """Each learner in each game under each law in which it has a bound: the ratios of mean regret and bound."""
-    for spec in specs:
-        advised = isinstance(spec, bl.DelayedExp4)
-        for game in [ADVICE] if advised else adversaries(spec.actions, delay):
-            for law in laws(delay):
-                if getattr(spec, "keeps", 0) and (law.maximum is None or law.maximum >= spec.keeps):
-                    continue
-                r = bl.play(bl.Direct(spec), game, law, rounds, replications=replications, **options)
-                assert r.bound is not None, r.bound_reason
-                ratio = r.regret[:, -1].mean() / r.bound
-                assert ratio <= 1, (spec, game, law)
-                yield ratio
-
-
-@pytest.mark.parametrize("spec", LEARNERS, ids=repr)
-def test_bounds_hold(spec):
-    assert len(list(cells([spec], 10, 60, 1, engine="python"))) >= 5
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(not COMPILED, reason="a hundred million rounds")
-def test_bounds_hold_in_a_thousand_cells():
-    met = []
-    for delay in (1, 5, 10, 30, 100):
-        for k in (2, 4, 10):
-            specs = [type(spec)(k) for spec in (bl.DelayedExp3(4), bl.HybridFTRL(4))]
-            specs += [bl.HybridFTRL(k, caution=0.2), bl.HybridFTRL(k, skip=True)]
-            specs += [bl.DelayedExp4(3, 4), *(bl.CappedExp3(k, c, 2 * delay) for c in (2, 5))]
-            met += cells(specs, delay, 2000, 30)
-    assert len(met) >= 1000 and max(met) <= 1, (len(met), max(met))

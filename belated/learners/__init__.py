@@ -13,6 +13,7 @@ from belated.learners.cover import Cover
 from belated.learners.delayed_exp3 import DelayedExp3
 from belated.learners.delayed_exp4 import DelayedExp4
 from belated.learners.delayed_hedge import DelayedHedge
+from belated.learners.delayed_sapo import DelayedSAPO
 from belated.learners.discounted_thompson import DiscountedThompson
 from belated.learners.discounted_ucb import DiscountedUCB
 from belated.learners.dorm import DORM
@@ -74,6 +75,7 @@ __all__ = [
     "DelayedExp3",
     "DelayedExp4",
     "DelayedHedge",
+    "DelayedSAPO",
     "DualAveraging",
     "EpsilonGreedy",
     "Exp3",
