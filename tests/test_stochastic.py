@@ -16,6 +16,7 @@ from belated.kernels.kl import poisson_upper
 from belated.kernels.random import key_of
 from tests import stochastic_reference
 from tests.reference import NEVER, simulate
+from tests.ticket_learners import GoodNewsLast
 
 CDF = (0.0, *(1 - 0.9**age for age in range(1, 30)))
 SPECS = [
@@ -308,3 +309,107 @@ def test_bounds_are_not_stated_beyond_the_horizon_or_the_proof():
         (bl.OptimisticPessimistic(2, 100), "100 rounds at most"),
     ):
         assert words in bl.play(bl.Direct(spec), game, law, rounds=200, engine="python").bound_reason
+
+
+def elimination_cells(count, seed=0):
+    """Games, delay laws and horizons, drawn anew for each cell."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        actions, rounds = int(rng.integers(2, 6)), int(rng.choice([300, 1000, 4000]))
+        means = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0], actions) if rng.random() < 0.5 else rng.random(actions)
+        law = (
+            bl.delays.Constant(int(rng.integers(0, 400))),
+            bl.delays.Geometric(mean=float(rng.integers(1, 300))),
+            bl.delays.Lossy(bl.delays.Pareto(scale=5, alpha=1.0), 0.2),
+            bl.delays.PerAction([bl.delays.Constant(int(d)) for d in rng.integers(0, 300, actions)]),
+        )[int(rng.integers(4))]
+        yield means.tolist(), law, rounds
+
+
+def check_elimination(cells):
+    """No mean regret is above its bound; the widest ratio is returned."""
+    widest = 0.0
+    for means, law, rounds in cells:
+        actions = len(means)
+        makes = (bl.SuccessiveElimination, bl.PhasedElimination, bl.OptimisticPessimistic)
+        for spec in (*(make(actions, rounds) for make in makes), bl.SuccessiveElimination(actions, rounds, 1.0, 2.0)):
+            r = bl.play(bl.Direct(spec), bl.games.Bernoulli(means), law, rounds=rounds, replications=4)
+            assert r.bound is not None, (spec, means, law)
+            assert r.mean_regret <= r.bound * (1 + 1e-9) + 1e-9, (spec, means, law, r.mean_regret, r.bound)
+            if not bl.bounds.is_vacuous(r.bound, rounds, max(means) - min(means) or 1.0):
+                widest = max(widest, r.mean_regret / r.bound)
+    return widest
+
+
+@pytest.mark.skipif(COMPILED, reason="run without compilation, by the second half of make test")
+def test_the_bounds_of_elimination_hold():
+    game, law = bl.games.Bernoulli([0.0, 1.0]), bl.delays.Constant(20)
+    for spec in (bl.SuccessiveElimination(2, 400), bl.SuccessiveElimination(2, 400, 1.0, 2.0)):
+        r = bl.play(bl.Direct(spec), game, law, rounds=400, engine="python")
+        assert 20 <= r.mean_regret <= r.bound < 400
+
+
+@pytest.mark.soak
+def test_the_bounds_of_elimination_hold_in_many_cells():
+    assert 0 < check_elimination(elimination_cells(400)) <= 1
+
+
+def test_a_bound_for_any_delays_is_stated_where_delays_look_at_rewards():
+    game = bl.games.Bernoulli([0.2, 0.9])
+    known, unknown = (
+        bl.play(bl.Direct(make(2, 200)), game, GoodNewsLast(), rounds=200, engine="python")
+        for make in (bl.OptimisticPessimistic, bl.SuccessiveElimination)
+    )
+    assert known.bound is not None and known.mean_regret <= known.bound
+    assert "depend on the reward" in unknown.bound_reason
+
+
+# --- published figures ---
+
+
+def fresh_vectors(seed, rounds, actions=10, features=5):
+    """Vectors of length 1 with no number below 0, others each round; theta . x, and coins with these chances."""
+    rng = np.random.default_rng(seed)
+    x = np.abs(rng.normal(size=(rounds, actions, features)))
+    x /= np.linalg.norm(x, axis=2, keepdims=True)
+    chances = x.sum(axis=2) / math.sqrt(features)
+    return chances, (rng.random(chances.shape) < chances).astype(float), x.reshape(rounds, -1)
+
+
+def otf_regret(form, window, mean, seed, rounds=3000):
+    chances, table, contexts = fresh_vectors(seed, rounds)
+    game = bl.games.RewardTable(table, contexts=contexts)
+    spec = bl.OTFLinUCB(10, 5, window, form=form)
+    played = bl.play(bl.Direct(spec), game, bl.delays.Geometric(mean=mean), rounds=rounds, seed=seed, record=True)
+    return float((chances.max(axis=1) - chances[np.arange(rounds), played.actions[0]]).sum())
+
+
+@pytest.mark.soak
+def test_the_set_up_of_vernade_et_al_2020():
+    """Longer delays cost more in a short window; the released form learns within 3,000 rounds, the printed one not."""
+    table = {
+        (form, mean, window): np.mean([otf_regret(form, window, mean, seed) for seed in range(5)])
+        for form in ("released", "paper")
+        for mean in (100, 500, 1000)
+        for window in (100, 500)
+    }
+    for window in (100, 500):
+        assert table["released", 100, window] < table["released", 500, window] < table["released", 1000, window]
+        for mean in (100, 500, 1000):
+            assert table["released", mean, window] < 0.8 * table["paper", mean, window]
+
+
+@pytest.mark.soak
+def test_the_shape_of_lancewicki_et_al_2021():
+    """What delay adds is a fraction of what it adds to UCB1, where there are many actions."""
+    game, rounds = bl.games.Bernoulli(np.linspace(0.25, 0.75, 20).tolist()), 20_000
+
+    def added(spec):
+        regret = [
+            bl.play(bl.Direct(spec), game, bl.delays.Constant(d), rounds=rounds, replications=20).mean_regret
+            for d in (0, 1000)
+        ]
+        return regret[1] - regret[0]
+
+    assert added(bl.SuccessiveElimination(20, rounds)) < 0.25 * added(bl.UCB1(20))
+    assert added(bl.SuccessiveElimination(20, rounds, c=0.25)) < added(bl.UCB1(20))
