@@ -28,6 +28,7 @@ STYLES = {
     "unclear": "yellow",
     "likely fails": "red",
     "fails": "bold red",
+    "identity": "blue",
     "shown": "blue",
 }
 #: What the numbers behind a mean are; printed below every table that has them.

@@ -91,6 +91,13 @@ def test_the_summary_comes_first_and_all_verdicts_last(tmp_path):
     assert re.search(r"Made by belated \S+ with Python 3\.\d+\.\d+, numpy \S+, numba", text)
 
 
+def test_without_lines_for_a_summary_all_verdicts_are_it(tmp_path):
+    plain = [Section(each.name, each.title, each.blocks) for each in sections()]
+    text = Page("A title", "A lead.", plain).write(tmp_path).read_text(encoding="utf-8")
+    assert text.index("<nav>") < text.index("All verdicts") < text.index('id="one"')
+    assert text.count("All verdicts</h") == 1 and 'id="verdicts"' not in text and 'id="short"' not in text
+
+
 def test_every_word_of_the_page_is_explained_where_the_summary_uses_it(tmp_path):
     text = Page("A title", "A lead.", sections()).write(tmp_path).read_text(encoding="utf-8")
     told = text[text.index('id="words"') : text.index("<nav>")]

@@ -167,7 +167,7 @@ class Page:
     """A report: a title, an introduction and sections.
 
     Where sections have a line for it, the page begins with a summary: the lines, what their words say, and the main
-    figures. All verdicts of several sections stand in tables at its end.
+    figures; all verdicts of several sections stand in tables at its end. Else these are the summary.
     """
 
     title: str
@@ -204,16 +204,19 @@ class Page:
         style = resources.files("belated.report").joinpath("page.css").read_text(encoding="utf-8")
         body = [f"<h1>{escape(self.title)}</h1>", f'<p class="lead">{self.lead}</p>', *self._summary(images)]
         several = len(self.sections) > 1
-        verdicts = self._verdicts() if several else []
+        found = [(section.name, each) for section in self.sections for each in section.findings] if several else []
         if several:
             listed = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in self.sections)
-            last = '<li><a href="#verdicts">All verdicts</a></li>' if verdicts else ""
+            last = '<li><a href="#verdicts">All verdicts</a></li>' if found and self._lines else ""
             body.append(f"<nav><ol>{listed}{last}</ol></nav>")
+        if found and not self._lines:
+            body += ["<h3>All verdicts</h3>", _found(found, "All verdicts")]
         for number_, section in enumerate(self.sections, start=1):
             heading = f"{number_}. {section.title}" if several else section.title
             body.append(f'<h2 id="{section.name}">{escape(heading)}</h2>')
             body += _blocks(section.blocks, images)
-        body += verdicts
+        if found and self._lines:
+            body += _verdicts(found)
         notes = "".join(f"<p>{note}</p>" for note in self.notes)
         body.append(f"<footer>{notes}<p>{made_by()}</p></footer>")
         joined = "\n".join(body)
@@ -223,14 +226,17 @@ class Page:
             f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{joined}\n</main>\n</body>\n</html>\n"
         )
 
+    @property
+    def _lines(self) -> list[tuple[Section, Finding]]:
+        return [(section, section.short) for section in self.sections if section.short]
+
     def _summary(self, images: dict[str, str]) -> list[str]:
         """The lines of the sections, what all words of the page say, and the main figures."""
-        short = [(section, section.short) for section in self.sections if section.short]
-        if not short:
+        if not self._lines:
             return []
         lines = "".join(
             f'<li>{_word(line.word)}<span>{line.statement} (<a href="#{each.name}">{escape(each.name)}</a>)</span></li>'
-            for each, line in short
+            for each, line in self._lines
         )
         words = explained(" ".join(each for section in self.sections for each in section.words))
         said = "".join(f"<dt>{_word(word, told=False)}</dt><dd>{meaning}</dd>" for word, meaning in words.items())
@@ -241,22 +247,20 @@ class Page:
             *_blocks(chosen, images),
         ]
 
-    def _verdicts(self) -> list[str]:
-        """All findings: verdicts on claims first, and apart from them what is none."""
-        found = [(section.name, each) for section in self.sections for each in section.findings]
-        if not found:
-            return []
-        claims = [row for row in found if row[1].word not in ASIDE]
-        words = [each.word for _, each in claims]
-        body = ['<h2 id="verdicts">All verdicts</h2>']
-        if claims:
-            body += [f"<p>{len(claims)} verdicts on claims: {tallied(words)}.</p>", _found(claims, "All verdicts")]
-        for word, title in zip(ASIDE, ("without a bound", "identities", "shown without a claim"), strict=True):
-            rows = [row for row in found if row[1].word == word]
-            if rows:
-                title = f"No verdicts, {title}: {len(rows)}"
-                body.append(f"<details><summary>{title}</summary>{_found(rows, title)}</details>")
-        return body
+
+def _verdicts(found: Sequence[tuple[str, Finding]]) -> list[str]:
+    """All findings, by the names of sections: verdicts on claims first, and apart from them what is none."""
+    claims = [row for row in found if row[1].word not in ASIDE]
+    body = ['<h2 id="verdicts">All verdicts</h2>']
+    if claims:
+        tally = tallied([each.word for _, each in claims])
+        body += [f"<p>{len(claims)} verdicts on claims: {tally}.</p>", _found(claims, "All verdicts")]
+    for word, title in zip(ASIDE, ("without a bound", "identities", "shown without a claim"), strict=True):
+        rows = [row for row in found if row[1].word == word]
+        if rows:
+            title = f"No verdicts, {title}: {len(rows)}"
+            body.append(f"<details><summary>{title}</summary>{_found(rows, title)}</details>")
+    return body
 
 
 def made_by() -> str:
