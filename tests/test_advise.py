@@ -16,6 +16,9 @@ from belated.audit.law import law_of
 from belated.cli import app
 from belated.errors import InvalidArgument
 from belated.studies import field
+from tests.plainly import plain
+
+pytestmark = plain
 
 #: Who is compiled anyhow.
 TWO = ["direct(ucb1)", "direct(exp3)"]
