@@ -18,7 +18,7 @@ from tests.plainly import plain
 
 pytestmark = plain
 
-TINY = Size(rounds=16, replications=2, delays=(0, 5))
+TINY = Size(rounds=8, replications=2, delays=(5,))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_the_page_has_the_map_and_every_family(done):
     assert page.count("<h3>") == len(FAMILIES) + 2
     assert "nan" not in page.split("</style>")[1].split("base64")[0]
     count = len(field.WORLDS[0].candidates(30, 0))
-    assert count >= 20 and section.frames["later-map"].height == 7 * 2 * count
+    assert count >= 20 and section.frames["later-map"].height == 7 * count
 
 
 def test_the_map_has_seven_worlds_eight_delays_and_every_candidate():
@@ -65,7 +65,7 @@ def test_families_have_what_they_state():
     without = {"conversions", "drifting"}
     for family in FAMILIES:
         words = {
-            bl.play(p.forecaster, p.game, p.delays, 12, engine="python").bound is not None
+            bl.play(p.forecaster, p.game, p.delays, TINY.rounds, engine="python").bound is not None
             for p in family.plays(TINY).values()
         }
         assert (True in words) == (family.name not in without), family.name
