@@ -12,6 +12,7 @@ See `protocols.py` for the theory in one page.
 from typing import TYPE_CHECKING, Any
 
 from belated import adapters, catalog, delays, errors, forecasters, games, kernels, learners, studies
+from belated.advise import advise
 from belated.audit import audit
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
@@ -42,6 +43,7 @@ __all__ = [
     "PlainLearner",
     "Result",
     "adapters",
+    "advise",
     "audit",
     "batches",
     "bounds",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from belated import catalog
+from belated.advise import command as advising
 from belated.errors import BelatedError
 from belated.service import cli as service
 from belated.service.cli import Imports
@@ -436,6 +437,7 @@ def _first_line(thing: Any) -> str:
 
 
 service.mount(app)
+advising.mount(app, _plain_errors)
 
 # --- where studies run ---
 

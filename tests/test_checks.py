@@ -66,6 +66,7 @@ DELAYS = [
     delays.Trace([0, 5, delays.NEVER, 2] * 30),
     delays.Trace([[0, 5], [delays.NEVER, 2]] * 30),
     delays.PerAction([delays.Constant(1), delays.Lossy(delays.Geometric(mean=4), 0.3)]),
+    delays.PerReward([delays.Constant(1), delays.Lossy(delays.Geometric(mean=4), 0.3)]),
     delays.Batched(6),
     delays.Lossy(delays.Poisson(mean=3), 0.2),
     delays.Lossy(delays.Poisson(mean=3), 1e-9),

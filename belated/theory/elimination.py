@@ -67,7 +67,7 @@ def optimistic_pessimistic(n: float, gaps: ArrayLike, peaks: ArrayLike, horizon:
     """
     n, gaps, horizon = _checked(n, gaps, horizon)
     peaks = per_action("peaks", peaks, gaps.size)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         out = 2 * (peaks + peaks[gaps == 0].min()) / gaps
     return _regret(n, gaps, 128 * math.log(horizon), out, 2 * gaps.size * n / horizon**3)
 

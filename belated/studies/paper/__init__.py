@@ -16,7 +16,19 @@ from belated.report.page import Page, Section
 from belated.report.prose import Prose
 from belated.report.words import BANDS
 from belated.studies.cells import Cell
-from belated.studies.paper import beyond, bold, contrast, cost, monitoring, peak, published, related, stochastic, table
+from belated.studies.paper import (
+    beyond,
+    bold,
+    contrast,
+    cost,
+    later,
+    monitoring,
+    peak,
+    published,
+    related,
+    stochastic,
+    table,
+)
 from belated.studies.paper.part import Part
 from belated.studies.run import Engine, State, Watch, run_cells
 from belated.studies.store import Store
@@ -31,6 +43,7 @@ PARTS = (
     table.PART,
     related.PART,
     beyond.PART,
+    later.PART,
     published.PART,
 )
 

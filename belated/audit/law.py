@@ -1,0 +1,39 @@
+"""The delays of a log as a law to draw from, in rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from belated.audit.log import Log, collect
+from belated.audit.survival import Curve
+from belated.delays import Empirical
+from belated.protocols import NEVER
+
+#: How many delays stand for all of them: the middles of so many equal shares.
+SAMPLE = 1000
+
+
+def law_of(log: Log, sample: int = SAMPLE) -> Empirical:
+    """Delays that stand for those of the log, by the curve of Kaplan and Meier: what is still to come is allowed for.
+
+    A delay is counted in decisions: those made after it and before its feedback came. What takes longer than the log
+    can show never comes.
+    """
+    found = collect(log.frame.select("d", "o").sort("d"))
+    decided, observed = found["d"].to_numpy(), found["o"]
+    came = observed.is_not_null().to_numpy()
+    place = np.arange(len(decided))
+    until = np.where(came, observed.fill_null(0).to_numpy(), 0)
+    waits = np.maximum(np.searchsorted(decided, until, side="right") - 1 - place, 0)
+    # A delay of w is seen for sure where w + 1 decisions followed; the last decision tells nothing.
+    seen = np.maximum(len(place) - 2 - place, np.where(came, waits, 0))
+    open_ = ~came & (place < len(place) - 1)
+    delays = np.unique(np.concatenate([waits[came], seen]))
+
+    def counted(values: np.ndarray) -> np.ndarray:
+        return np.bincount(np.searchsorted(delays, values), minlength=len(delays)).astype(np.int64)
+
+    curve = Curve(delays, counted(waits[came]), counted(seen[open_]), counted(seen[came]))
+    shares = 1.0 - curve.survival[: curve.end + 1]
+    at = np.searchsorted(shares, (np.arange(sample) + 0.5) / sample)
+    return Empirical(np.append(delays[: curve.end + 1], NEVER)[at])
