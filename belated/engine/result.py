@@ -216,9 +216,9 @@ class Result:
     def plot(self, path: str | Path | None = None, *others: Result, axes: Any = None, **look: Any) -> Any:
         """Draw mean regret with a 95% band (Student's, approximate) and the bound; saved to `path` if given.
 
-        More results share the figure. Further arguments are those of `belated.report.look.Look`: `x` ("round", "delay", "peak",
-        "loss" or a quantile), `by`, `log`, `legend`, `level`, `bounds`. Returns a matplotlib figure, which a notebook
-        shows; or `axes`, if these are given to be drawn into.
+        More results share the figure. Further arguments are those of `belated.report.look.Look`: `x` ("round", "delay",
+        "peak", "loss" or a quantile), `by`, `log`, `legend`, `level`, `bounds`. Returns a matplotlib figure, which a
+        notebook shows; or `axes`, if these are given to be drawn into.
         """
         from belated.report.look import Look
         from belated.report.plots import plot
