@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from belated.audit.log import Log, collect
+from belated.audit.log import Log
 from belated.audit.survival import Curve
 from belated.delays import Empirical
+from belated.logs import collect
 from belated.protocols import NEVER
 
 #: How many delays stand for all of them: the middles of so many equal shares.

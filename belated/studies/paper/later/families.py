@@ -107,7 +107,7 @@ def _advised(size: Size, delay: int) -> dict[str, Forecaster]:
     }
 
 
-def _hinted(size: Size, delay: int) -> dict[str, Forecaster]:
+def _hinted(size: Size, delay: int) -> Mapping[str, Forecaster]:
     kinds = {"DORM": DORM, "DORM+": DORMPlus, "AdaHedgeD": AdaHedgeD}
     made = {f"{name}, {hint}": Direct(kind(ACTIONS, hint)) for name, kind in kinds.items() for hint in ("none", "mean")}
     return made | {"DelayedHedge": Direct(DelayedHedge(ACTIONS))}
