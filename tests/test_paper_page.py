@@ -27,7 +27,11 @@ def test_every_piece_of_prose_is_used_and_every_used_one_is_there(file):
     pieces = Prose("some.module", file.read_text(encoding="utf-8")).pieces
     code = code_of(file)
     assert pieces and all(pieces.values())
-    assert {name for name in pieces if f'"{name}"' not in code} == set()
+    named = {name for name in pieces if f'"{name}"' in code}
+    made = {
+        name for name in pieces if f"}} {name.rpartition(' ')[2]}" in code and f'"{name.rpartition(" ")[0]}"' in code
+    }
+    assert set(pieces) - named - made == set()
     used = set(re.findall(r'WORDS(?:\.text|\.formula)?\(\s*"([\w -]+)"', code))
     others = {
         name for path in file.with_suffix("").glob("*.html") for name in re.findall(r"(?m)^\[(.+)\]$", path.read_text())
