@@ -450,5 +450,6 @@ def test_nothing_heavy_is_imported() -> None:
         "belated.errors",
         "belated.theory.arguments",
         "belated.theory.elimination",
+        "belated.theory.late",
         "belated.theory.related",
     }
