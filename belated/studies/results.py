@@ -80,9 +80,9 @@ class Results:
         """Draw regret; saved to `path` if given. Returns a matplotlib figure, which a notebook shows.
 
         Arguments are those of `belated.report.look.Look`: `x` ("delay", "round", "peak", "loss" or a quantile), `by`,
-        `log`, `legend`, `level`, `bounds`. Without any it draws the first [figure] of the study, if that has one; else regret
-        at the horizon against the mean delay, where delays differ, and along the way where they do not. `axes` are
-        matplotlib's, one for each panel, to be drawn into; then they are returned.
+        `log`, `legend`, `level`, `bounds`. Without any it draws the first [figure] of the study, if that has one; else
+        regret at the horizon against the mean delay, where delays differ, and along the way where they do not. `axes`
+        are matplotlib's, one for each panel, to be drawn into; then they are returned.
         """
         from belated.report.plots import plot
 
