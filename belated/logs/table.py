@@ -11,7 +11,7 @@ import polars as pl
 from belated.errors import InvalidArgument
 from belated.logs.join import OBSERVED, find_keys, join
 from belated.logs.source import Shelf, collect, plain_reading, scan
-from belated.logs.times import Clock, Column, Kind, read_clocks, read_window
+from belated.logs.times import Clock, Column, Kind, missing, read_clocks, read_window
 from belated.spelling import nearest
 
 #: The columns of the service's export, which are looked for where nothing else is said.
@@ -48,9 +48,15 @@ class Table:
 
     def rows(self, frame: pl.LazyFrame, **more: pl.Expr) -> pl.LazyFrame:
         """The clocks of a frame with the columns of this one, what is odd in them, and more."""
-        odd = {f"odd_{name}": clock.odd for name, clock in self.given.items()}
+        # text is read once: what is odd in it is told from what was read
+        read = [] if self.states else [name for name, clock in self.given.items() if clock.text and name != "w"]
+        odd = {f"odd_{name}": clock.odd for name, clock in self.given.items() if name not in read}
         told = {f"given_{name}": clock.given for name, clock in self.given.items()}
-        return frame.select(**self.clocks, **odd, **told, **more)
+        found = frame.select(**self.clocks, **odd, **told, **more)
+        return found.with_columns(
+            ~missing(pl.when(pl.col(name).is_null()).then(pl.col(f"given_{name}"))).alias(f"odd_{name}")
+            for name in read
+        )
 
     def select(self, **more: pl.Expr) -> pl.LazyFrame:
         """The same of this one, on the shelf if it takes a join to have it."""

@@ -59,6 +59,7 @@ class Clock:
     value: pl.Expr
     given: pl.Expr
     odd: pl.Expr
+    text: bool = False
 
 
 def read_clocks(
@@ -109,7 +110,7 @@ def _clock(column: Column, value: pl.Expr) -> Clock:
         odd = (column.given.is_not_nan() & value.is_null()).fill_null(False)
     elif column.dtype.is_integer():
         odd = column.given.is_not_null() & value.is_null()
-    return Clock(value, column.given, odd)
+    return Clock(value, column.given, odd, column.dtype == pl.String)
 
 
 def _held(column: Column, sort: str) -> str:
