@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.minutes)
         if os.environ.get("CI") != "true" and item.get_closest_marker("minutes") is not None:
             item.add_marker(pytest.mark.soak)
+
+
+@pytest.fixture(autouse=True)
+def catalog_as_before() -> Iterator[None]:
+    """What a test enters in the catalog is gone after it: others look at everything that is there."""
+    from belated.catalog import ENTERED
+
+    before = {kind: dict(table) for kind, table in ENTERED.items()}
+    yield
+    for kind, table in ENTERED.items():
+        if table != before[kind]:
+            table.clear()
+            table.update(before[kind])
 
 
 def untraced(compiles: Callable[..., Any]) -> Callable[..., Any]:

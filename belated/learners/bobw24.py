@@ -49,7 +49,7 @@ class BoBW24(Learner):
         require.integer("window", self.window, low=2, high=2**24)
 
     def layout(self) -> np.dtype[Any]:
-        return np.dtype([("total", "f8"), *hybrid.fields(self.actions), *giving_up.fields(self.window)])
+        return np.dtype([*giving_up.fields(self.window), ("total", "f8"), *hybrid.fields(self.actions)])
 
     def start(self, state: Any) -> None:
         hybrid.start(state, self.actions)
