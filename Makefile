@@ -39,7 +39,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict # not --quiet, which hides warnings from --strict too
 
 # Twice: compiled, and as plain Python. Compiled code is kept in .cache (.cache-3.13 for .venv-3.13). In CI it is
 # watched, line by line; in plain Python coverage sees into the kernels.

@@ -17,10 +17,15 @@ from belated.advise import command as advising
 from belated.errors import BelatedError
 from belated.service import cli as service
 from belated.service.cli import Imports
+from belated.service.helping import Commands
 from belated.version import __version__
 
 app = typer.Typer(
-    name="belated", no_args_is_help=True, help="Learning from feedback that comes late.", pretty_exceptions_enable=False
+    name="belated",
+    cls=Commands,
+    no_args_is_help=True,
+    help="Learning from feedback that comes late.",
+    pretty_exceptions_enable=False,
 )
 
 
@@ -82,6 +87,15 @@ def _engines(incomplete: str) -> list[str]:
 
 Engine = Annotated[str, typer.Option(help="Where cells run: local or ray.", autocompletion=_engines)]
 Address = Annotated[str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray.")]
+Feedback = Annotated[
+    str | None, typer.Option(help="Another table, with the columns observed and reward; joined by the column --on.")
+]
+On = Annotated[str | None, typer.Option(help="The id by which feedback is joined: click_id, or click_id=id.")]
+Watched = Annotated[str | None, typer.Option(help="Column: until when the decision was watched for its feedback.")]
+Window = Annotated[str | None, typer.Option(help="How long feedback counts: 7d, 36h, 30min, or rounds.")]
+Unit = Annotated[str | None, typer.Option(help="What numbers are, if not obvious: rounds, s, ms, us, ns.")]
+TimeFormat = Annotated[str | None, typer.Option(help='How times are written, if not ISO: "%d/%m/%Y %H:%M", "%Y%m%d".')]
+Format = Annotated[str | None, typer.Option(help="csv, parquet or jsonl, where the name does not say.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Cells at a time; all cores if not given.")]
 
 
@@ -169,7 +183,8 @@ def play(
     with _plain_errors():
         if plot is not None:
             check_picture(plot)
-        chosen, played, law = fit(forecaster, game, delay)
+        names = forecaster, game, delay
+        chosen, played, law = fit(*names)
         result = simulate(
             chosen,
             played,
@@ -185,16 +200,16 @@ def play(
         if plot is not None:
             result.plot(plot)
     if as_json:
-        typer.echo(json.dumps(summary(result), indent=2, allow_nan=False))
+        typer.echo(json.dumps(summary(result, names), indent=2, allow_nan=False))
     else:
-        print_play(result)
+        print_play(result, names)
         if plot is not None:
             typer.echo(f"drawn to {plot}")
 
 
 @app.command()
 def replay(
-    log: Annotated[Path, typer.Argument(help="Logged decisions: an export of the service, or Parquet, CSV, JSONL.")],
+    log: Annotated[str, typer.Argument(help="Logged decisions: an export of the service, a file, folder or pattern.")],
     forecaster: Annotated[
         list[str] | None,
         typer.Option(help='Such as "bold(exp3)"; several may be given.', autocompletion=_names("forecaster")),
@@ -219,6 +234,14 @@ def replay(
     observed: Annotated[str | None, typer.Option(help="Column of the time or round of the feedback.")] = None,
     context: Annotated[list[str] | None, typer.Option(help="Columns of side information.")] = None,
     reward_range: Annotated[tuple[float, float], typer.Option("--range", help="Where rewards lie.")] = (0.0, 1.0),
+    feedback: Feedback = None,
+    on: On = None,
+    watched: Watched = None,
+    window: Window = None,
+    default: Annotated[float | None, typer.Option(help="The reward of a decision that was watched in vain.")] = None,
+    unit: Unit = None,
+    time_format: TimeFormat = None,
+    format: Format = None,
     estimator: Annotated[str, typer.Option(help="dr, ips, snips or replay.")] = "dr",
     runs: Annotated[int, typer.Option(min=1, help="Fresh starts that the log is dealt out to.")] = 10,
     clock: Annotated[str, typer.Option(help="What delays are counted in: rounds, log.")] = "rounds",
@@ -249,6 +272,14 @@ def replay(
             observed=observed,
             context=context or None,
             reward_range=reward_range,
+            feedback=feedback,
+            on=on,
+            watched=watched,
+            window=window,
+            default=default,
+            unit=unit,
+            time_format=time_format,
+            format=format,
         )
         page = None if out is None else found.report(out)
     if as_json:
@@ -261,9 +292,14 @@ def replay(
 
 @app.command()
 def audit(
-    log: Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines: a row for each decision, in any order.")],
-    decided: Annotated[str, typer.Option(help="Column: when the decision was made (a time, or a round).")],
-    observed: Annotated[str, typer.Option(help="Column: when its feedback came; empty if it has not.")],
+    log: Annotated[str, typer.Argument(help="A row for each decision, in any order: a file, folder or pattern.")],
+    decided: Annotated[
+        str | None,
+        typer.Option(help="Column: when the decision was made (a time, or a round); decided_at if not given."),
+    ] = None,
+    observed: Annotated[
+        str | None, typer.Option(help="Column: when its feedback came; empty if it has not; closed_at if not given.")
+    ] = None,
     action: Annotated[str | None, typer.Option(help="Column: the action.")] = None,
     reward: Annotated[str | None, typer.Option(help="Column: the reward, or outcome.")] = None,
     learner: Annotated[
@@ -272,15 +308,21 @@ def audit(
     gap: Annotated[float, typer.Option(help="How much worse the other actions are than the best, from 0 to 1.")] = 0.1,
     as_of: Annotated[str | None, typer.Option(help="When the log was taken; its latest time if not given.")] = None,
     level: Annotated[float, typer.Option(help="The level of all tests together.")] = 0.01,
-    format: Annotated[str | None, typer.Option(help="csv, parquet or jsonl, where the name does not say.")] = None,
-    unit: Annotated[str | None, typer.Option(help="What numbers are, if not obvious: rounds, s, ms, us, ns.")] = None,
+    feedback: Feedback = None,
+    on: On = None,
+    watched: Watched = None,
+    window: Window = None,
+    unit: Unit = None,
+    time_format: TimeFormat = None,
+    format: Format = None,
     out: Annotated[Path | None, typer.Option(help="Write the page, its figures and data here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     modules: Imports = None,
 ) -> None:
     """What does delay cost me? From a log of decisions and of when their feedback came.
 
-    Try: belated audit events.parquet --decided decided_at --observed converted_at --out results/audit
+    Try: belated audit events.parquet --decided decided_at --observed converted_at --out results/audit, or
+    belated audit clicks.csv --feedback sales.csv --on click_id --decided clicked_at --observed sold_at --window 30d
     """
     from belated.audit import audit as audited
 
@@ -295,8 +337,13 @@ def audit(
             gap=gap,
             as_of=as_of,
             level=level,
-            format=format,
+            feedback=feedback,
+            on=on,
+            watched=watched,
+            window=window,
             unit=unit,
+            time_format=time_format,
+            format=format,
         )
         page = None if out is None else found.page(out)
     typer.echo(found.to_json() if as_json else found.summary())

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from belated import notation
 from belated.engine.result import Result
 from belated.games.description import Description
 from belated.protocols import NEVER
@@ -80,13 +79,14 @@ def print_end(state: State, page: Path) -> None:
     print(f"{new}{reused}; the page is {page}")
 
 
-def summary(result: Result) -> dict[str, Any]:
-    """One play as plain data."""
+def summary(result: Result, names: tuple[str, str, str]) -> dict[str, Any]:
+    """One play as plain data; forecaster, game and delays have the names that they were given by."""
     verdict = result.judge()
+    forecaster, game, delays = names
     return {
-        "forecaster": notation.text("forecaster", result.setting.forecaster, result.setting.game),
-        "game": notation.text("game", result.setting.game),
-        "delays": notation.text("delays", result.setting.delays),
+        "forecaster": forecaster,
+        "game": game,
+        "delays": delays,
         "rounds": result.rounds,
         "replications": result.replications,
         "seed": result.setting.seed,
@@ -107,12 +107,10 @@ def summary(result: Result) -> dict[str, Any]:
     }
 
 
-def print_play(result: Result) -> None:
-    """One play as a table."""
-    known = summary(result)
-    played = result.setting
-    forecaster = notation.brief("forecaster", played.forecaster, played.game)
-    game, delays = notation.brief("game", played.game), notation.brief("delays", played.delays)
+def print_play(result: Result, names: tuple[str, str, str]) -> None:
+    """One play as a table, under the names that were given of the forecaster, the game and the delays."""
+    known = summary(result, names)
+    forecaster, game, delays = names
     shown = Table(title=escape(f"{forecaster} on {game} under {delays}"), title_justify="left")
     shown.add_column("what", no_wrap=True)
     shown.add_column("value")

@@ -112,7 +112,9 @@ class Learner(Spelled, ABC):
     guarantee: ClassVar[str] = "none stated"
     #: False when `update` needs something that is kept for the last prediction only; refused by Direct.
     tolerates_delay: ClassVar[bool] = True
-    #: True when `update` uses the probability of the prediction that it answers.
+    #: True when `update` uses the probability of the prediction that it answers. Where it does not, and nobody else
+    #: reads it (`play` without `record`), belated sets `params.unread`: `predict` may then spare itself a costly
+    #: probability and return 1.0. What it does otherwise must be the same.
     weighs: ClassVar[bool] = False
     #: Whether `predict` knows with which probability it chose, so that 1 / probability counts a choice right on
     #: average; else it returns 1.0, and people see NaN.

@@ -2,9 +2,11 @@
 
     python benchmarks/studies.py overhead [--cells 1000] [--seconds 0.5]
     python benchmarks/studies.py paper [--cold]
+    python benchmarks/studies.py figures
 
 `overhead` runs many cells of about so many seconds each and compares the time that passed, over all cores, with the
 time inside the engine. `paper` runs `belated paper` in a fresh folder; `--cold` with an empty cache of compiled code.
+`figures` draws the 144 cells of examples/delay.toml, played for few rounds, against delay (3 panels) and round (24).
 """
 
 from __future__ import annotations
@@ -48,6 +50,19 @@ def overhead(cells: int, seconds: float) -> None:
     print(f"a second run, all reused: {again:.1f} s")
 
 
+def figures() -> None:
+    """How long it takes to draw 144 cells, matplotlib's own first time apart."""
+    text = (Path(__file__).parent.parent / "examples" / "delay.toml").read_text().replace("10_000", "500")
+    with tempfile.TemporaryDirectory() as folder:
+        results = bl.studies.Study.parse(text).run(folder)
+        results.pairs[0][1].plot(Path(folder) / "first.png")
+        for x in ("delay", "peak", 0.9, "round"):
+            passed, spent = time.perf_counter(), time.process_time()
+            results.plot(Path(folder) / "figure.png", x=x)
+            passed, spent = time.perf_counter() - passed, time.process_time() - spent
+            print(f"{len(results)} cells by {x}: {passed:.2f} s, {spent:.2f} s of one processor")
+
+
 def paper(cold: bool) -> None:
     """Run the paper in a fresh folder."""
     with tempfile.TemporaryDirectory() as folder:
@@ -67,9 +82,12 @@ def main() -> None:
     chosen.add_argument("--cells", type=int, default=1000)
     chosen.add_argument("--seconds", type=float, default=0.5)
     what.add_parser("paper").add_argument("--cold", action="store_true")
+    what.add_parser("figures")
     given = parser.parse_args()
     if given.what == "overhead":
         overhead(given.cells, given.seconds)
+    elif given.what == "figures":
+        figures()
     else:
         paper(given.cold)
 

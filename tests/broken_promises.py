@@ -11,6 +11,7 @@ import numpy as np
 import belated as bl
 from belated.checks import bounds, environment, learner, promises
 from belated.kernels.compile import kernel
+from belated.kernels.random import uniform
 from belated.protocols import Delays
 from tests import ticket_learners as own
 
@@ -129,6 +130,15 @@ class WeighsSecretly(own.BanditDiary):
     @staticmethod
     def update(params, state, context, action, probability, feedback):
         state.digest = int(1000.0 * probability)
+
+
+@dataclass(frozen=True)
+class DrawsByReaders(bl.Uniform):
+    """Plays otherwise where nobody reads its probabilities."""
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return 0 if params.unread else int(3.0 * uniform(draw, 0)), 1.0 / 3.0
 
 
 # --- forecasters ---
@@ -273,6 +283,7 @@ HEDGE = bl.DelayedHedge(3)
 #: Each check with what it must fail on.
 TWINS = [
     (learner.says_whether_it_weighs, WeighsSecretly()),
+    (promises.spares_only_the_probability, DrawsByReaders(3)),
     (promises.writes_its_memo_anew, AddsToItsMemo()),
     (promises.writes_its_memo_anew, LeavesTheMemo()),
     (promises.forgets_when_it_says, KeepsMore(3)),

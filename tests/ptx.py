@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import numpy as np
 from cuda.pathfinder import find_bitcode_lib
 from numba import typeof, types
-from numba.cuda import dispatcher
-from numba.cuda.compiler import compile_cuda
-from numba.cuda.cudadrv import nvvm
 
 import belated as bl
 from belated.engine import loop, mailbox
 from belated.forecasters.instance import parts_of
 from belated.kernels import states
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5, in numba-cuda
+    from numba.cuda import dispatcher
+    from numba.cuda.compiler import compile_cuda
+    from numba.cuda.cudadrv import nvvm
 
 #: A Hopper GPU; nothing here depends on it.
 CAPABILITY = (9, 0)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import belated as bl
-from belated.audit import delays, log, outstanding
-from belated.audit.drawings import by_action, short
+from belated.audit import delays, drawings, log, outstanding
+from belated.audit.drawings import by_action
 from belated.audit.page import _outstanding, page
 from belated.audit.report import thinned
 from belated.cli import app
 from belated.errors import InvalidArgument
+from belated.logs import times
 from belated.report.page import Drawing, Text
 
 RUNNER = CliRunner()
@@ -424,11 +425,11 @@ def test_iso_text_is_read_and_nothing_else_is_guessed(tmp_path):
         "2024-03-04 10:00:00-05": 54_000,
     }
     odd = ["03/04/2024 10:00:00", "04.03.2024", "24-03-04 10:00:00", "2024-02-30", "2024-3-4", "2024-03-04T25:00"]
-    read = pl.Series([*ways, *odd]).to_frame("x").select(log._as_time(pl.col("x"), pl.String()))["x"].to_list()
+    read = pl.Series([*ways, *odd]).to_frame("x").select(times.iso(pl.col("x")))["x"].to_list()
     midnight = datetime(2024, 3, 4, tzinfo=UTC).timestamp()
     assert read == [round((midnight + seconds) * 1e6) for seconds in ways.values()] + [None] * len(odd)
     path = tmp_path / "log.csv"
-    wanted = "times must be ISO, such as 2026-01-31T12:00, got '0{}/04/2024 10:00:00'"
+    wanted = "times must be ISO, such as 2026-01-31T12:00 .or say with time_format.*, got '0{}/04/2024 10:00:00'"
     path.write_text("d,o\n" + "03/04/2024 10:00:00,04/04/2024 10:00:00\n" * 3)
     with pytest.raises(InvalidArgument, match=f"'d' holds no time in any of 3 rows; {wanted.format(3)}"):
         bl.audit(path, decided="d", observed="o")
@@ -500,7 +501,7 @@ ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
 @pytest.mark.parametrize(
     ("frame", "arguments", "message"),
     [
-        (ROUNDS, {"observed": "oo"}, "observed: the log has no column 'oo'; did you mean 'o'?"),
+        (ROUNDS, {"observed": "oo"}, "the log has no column 'oo' for observed; did you mean 'o'?"),
         (ROUNDS.clear(), {}, "the log is empty"),
         (ROUNDS.with_columns(o=None), {}, "no feedback had come by round 3"),
         (ROUNDS.with_columns(o=pl.lit(0)), {}, "'o' is before 'd' in 3 of 3 rows"),
@@ -523,7 +524,7 @@ ROUNDS = pl.DataFrame({"d": [1, 2, 3], "o": [2, 5, None]})
         (ROUNDS, {"learner": "qpmd(ucb1)"}, "learner must be a learner, such as ucb1, got the forecaster qpmd(ucb1)"),
         (ROUNDS, {"gap": 0}, "gap must be > 0, got 0"),
         (ROUNDS.with_columns(r=math.inf), {"reward": "r"}, "'r' must be finite"),
-        (3, {}, "a log is a file or a frame, got int"),
+        (3, {}, "a log is a file, a folder or a frame, got int"),
         ("nothing.csv", {}, "there is no file 'nothing.csv'"),
     ],
 )
@@ -613,25 +614,39 @@ def test_each_action_has_both_medians():
     assert "median of what came" in shown(found)
 
 
-def test_long_names_are_cut_in_the_middle():
-    ends = short([f"{i:02d}_{'campaign_' * 7}{i:02d}" for i in range(12)])
-    middles = short([f"{'campaign_' * 4}{i:02d}{'_spring' * 4}" for i in range(12)])
-    for names in (ends, middles):
-        assert len(set(names)) == 12 and all(len(name) <= 24 for name in names)
-    assert ends[3].startswith("03_camp") and ends[3].endswith("03") and "03" in middles[3]
-    assert short(["red", "green"]) == ["red", "green"]
-
-
-def test_a_legend_covers_no_curve_and_long_names_wrap():
-    names = {"red": "r" * 70, "green": "g" * 70, "blue": "b" * 70}
+def test_a_legend_covers_no_curve_and_long_names_are_whole():
+    names = {"red": "r" * 70, "green": "g" * 70, "blue": "campaign " * 7 + "blue"}
     found = bl.audit(simulated(500).with_columns(pl.col("ad").replace(names)), **AD)
     figure = by_action(found, [0, 1, 2])
     figure.draw_without_rendering()
     (legend,), (axes,) = figure.legends, figure.axes
     assert legend.get_window_extent().y1 < axes.get_window_extent().y0
-    assert legend.get_texts()[0].get_text() == f"{'b' * 11}…{'b' * 12}"
+    shown_ = [text.get_text() for text in legend.get_texts()]
+    assert [name.replace("\n", "") for name in shown_[1:]] == [names["green"], names["red"]]
+    assert shown_[0].replace("\n", " ") == names["blue"] and all(len(line) <= 40 for line in shown_[0].split("\n"))
     texts = [block.html for block in _outstanding(found).blocks if isinstance(block, Text)]
     assert any('class="names"' in text and "overflow-wrap: anywhere" in text for text in texts)
+
+
+def ticks(axis):
+    axis.figure.draw_without_rendering()
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def test_axes_are_as_people_read_them():
+    """No delay has a place on a logarithmic axis, dates are dates, large rounds are whole numbers."""
+    n = 3000
+    decided = np.arange(n) * 1000
+    frame = pl.DataFrame({"d": decided, "o": decided + np.where(np.arange(n) % 2, 0, 40_000)})
+    found = bl.audit(frame, decided="d", observed="o")
+    axes = drawings.delays(found).axes[0]
+    assert axes.get_xlim()[0] == 0 and axes.lines[0].get_xdata()[0] == 0 and ticks(axes.xaxis)[0] == "0"
+    axes = drawings.outstanding(found).axes[0]
+    assert "1,000,000" in ticks(axes.xaxis) and axes.xaxis.get_offset_text().get_text() == ""
+    assert all(float(label).is_integer() for label in ticks(axes.yaxis))
+    year = frame.with_columns(((pl.col("d", "o") * 10 + 1_700_000_000) * 10**6).cast(pl.Datetime("us")))
+    axes = drawings.outstanding(bl.audit(year, decided="d", observed="o")).axes[0]
+    assert axes.get_xlabel() == "time (UTC)" and "2024-04" in ticks(axes.xaxis)
 
 
 def test_a_page_is_not_written_over_a_file(tmp_path):

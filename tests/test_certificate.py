@@ -1,5 +1,7 @@
 """The certificate: every count again, by other code, from what was recorded; and engines that lie are caught."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,13 @@ def test_the_certificate_names_its_identities_and_holds_in_every_replication(kin
         assert certificate[name].all()
     with pytest.raises(KeyError):
         certificate["no such identity"]
+
+
+def test_it_fits_a_line_and_so_does_a_result_whose_regrets_are_alike():
+    r = bl.play(bl.QPMD(bl.UCB1(3)), bl.games.Bernoulli([0.3, 0.5, 0.7]), bl.delays.Constant(2), 50, replications=40)
+    assert repr(r.certificate) == "<certificate of 9 identities in 40 replications: all hold>"
+    alike = dataclasses.replace(r, regret=np.array([[0.0], [6e-15], [1e-14], [0.0]]))
+    assert alike.spread == np.inf and "+-" not in repr(alike) and np.isfinite(r.spread)
 
 
 def test_without_cancelled_tickets_qpmd_lags_by_no_more_than_the_peak_of_each_action():

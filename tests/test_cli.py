@@ -20,6 +20,18 @@ def said(*arguments, code=0):
     return result.output
 
 
+@pytest.mark.parametrize("words", [[], ["play"], ["serve"], ["token", "create"], ["experiment", "list"]])
+def test_help_shows_no_type_of_a_flag(words):
+    text = said(*words, "--help")
+    assert "--help" in text and "<bool>" not in text
+
+
+def test_play_calls_things_as_they_were_called():
+    given = ("delayeducb1", "bernoulli([.2,.8])", "geometric(5)")
+    text = said("play", given[0], "--game", given[1], "--delay", given[2], "--rounds", "20", "--json")
+    assert tuple(json.loads(text)[name] for name in ("forecaster", "game", "delays")) == given
+
+
 def test_play_prints_a_table():
     text = said("play", "bold(exp3)", "--game", "bernoulli([0.2, 0.8])", "--delay", "constant(5)", "--rounds", "2000")
     assert "bold(exp3) on bernoulli([0.2, 0.8]) under constant(5)" in " ".join(text.split())

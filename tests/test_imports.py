@@ -4,6 +4,7 @@ import copy
 import inspect
 import os
 import pickle
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from belated.ledger.experiment import make
 from belated.ledger.items import Create, Decide, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
+from belated.studies import Results, Study, StudyProblems
 
 OWN = '''
 import belated as bl
@@ -127,6 +129,117 @@ def test_workers_import_what_the_environment_names(folder, monkeypatch):
     monkeypatch.setenv(imports.VARIABLE, "own_module_of_a_test")
     imports.bring_named()
     assert bl.catalog.find("forecaster", "ownrule")
+
+
+# --- studies that name modules ---
+
+MINE = """
+from dataclasses import dataclass
+
+import numpy as np
+
+import belated as bl
+
+
+@dataclass(frozen=True)
+class Mineofatest(bl.Learner):
+    actions: int
+
+    def layout(self):
+        return np.dtype([("total", "f8", (self.actions,))])
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return 0, 1.0
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        state.total[action] += feedback[0]
+
+
+@dataclass(frozen=True)
+class Latelyofatest(bl.delays.Constant):
+    pass
+"""
+STUDY = """
+import = "mine_of_a_test.py"
+rounds = 20
+replications = 2
+forecasters = "bold(mineofatest)"
+games = "bernoulli([0.2, 0.9])"
+delays = "latelyofatest(3)"
+"""
+
+
+@pytest.fixture
+def study(folder):
+    """A study beside a module of one's own, in another folder than the one to work in."""
+    there = folder / "studies"
+    there.mkdir()
+    (there / "mine_of_a_test.py").write_text(MINE)
+    (there / "study.toml").write_text(STUDY)
+    yield there / "study.toml"
+    sys.modules.pop("mine_of_a_test", None)
+    imports.BROUGHT.pop("mine_of_a_test", None)
+    for table in (bl.catalog.LEARNERS, bl.catalog.DELAYS):
+        for name in ("mineofatest", "latelyofatest"):
+            table.pop(name, None)
+
+
+def test_a_study_imports_what_stands_beside_it(study, monkeypatch):
+    made = Study.read(study)
+    assert repr(made.cells[0].forecaster) == "BOLD(Mineofatest(actions=2))" and made.cells[0].delays.mean == 3
+    module = study.with_name("mine_of_a_test.py")
+    assert os.environ[imports.VARIABLE] == str(module), "workers are told where it is"
+    results = made.run(study.parent / "out")
+    assert Results.load(study.parent / "out").frame()["key"].to_list() == [made.cells[0].key]
+    for table, name in ((bl.catalog.LEARNERS, "mineofatest"), (bl.catalog.DELAYS, "latelyofatest")):
+        monkeypatch.delitem(table, name)
+    with pytest.raises(
+        InvalidArgument, match=r"no learner is called 'mineofatest'.*belated\.imports\.bring\(\['.*mine_of"
+    ):
+        Results.load(study.parent / "out")
+    assert results.pairs[0][1].pulls.tolist() == [[20, 0]] * 2
+
+
+def test_changed_kernels_make_another_cell(study):
+    before = Study.read(study).cells[0].key
+    assert Study.read(study).cells[0].key == before
+    module = study.with_name("mine_of_a_test.py")
+    module.write_text(MINE.replace("return 0, 1.0", "return 1, 1.0"))
+    changed = Study.read(study)
+    assert (
+        changed.cells[0].key != before and changed.run(study.parent / "out").pairs[0][1].pulls.tolist() == [[0, 20]] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "says"),
+    [
+        ("import belated\n\n1 / 0\n", None, r"import: .*mine_of_a_test\.py, line 3: ZeroDivisionError"),
+        ("def broken(:\n", None, r"import: .*mine_of_a_test\.py, line 1: SyntaxError"),
+        (MINE, '"nothing.py"', r"import: there is no file '.*nothing\.py' to import"),
+        (MINE, "3", "import: must be text such as"),
+        (MINE, '"json.py"', "there is another module 'json' already: rename the file"),
+    ],
+)
+def test_what_a_study_cannot_import_is_told_with_file_and_line(study, text, given, says):
+    study.with_name("mine_of_a_test.py").write_text(text)
+    study.with_name("json.py").write_text(MINE)
+    if given is not None:
+        study.write_text(STUDY.replace('"mine_of_a_test.py"', given))
+    with pytest.raises(StudyProblems, match=says):
+        Study.read(study)
+
+
+def test_cells_of_a_brought_module_go_along_to_workers_that_do_not_have_it(study):
+    pytest.importorskip("ray")
+    from belated.studies.on_ray import pack
+
+    packed = pack(Study.read(study).cells[0])
+    code = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()).forecaster)"
+    done = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, cwd="/")
+    assert done.stdout.decode().strip() == "BOLD(Mineofatest(actions=2))", done.stderr.decode()
 
 
 # --- misspelled arguments ---

@@ -42,7 +42,7 @@ def test_games(text, made):
         ("constant(5)", bl.delays.Constant(5)),
         ("lossy(constant(5), p=0.1)", bl.delays.Lossy(bl.delays.Constant(5), 0.1)),
         (
-            "peraction([constant(1), geometric(mean=50)])",
+            "peraction([constant(1), geometric(50)])",
             bl.delays.PerAction([bl.delays.Constant(1), bl.delays.Geometric(mean=50)]),
         ),
         ("trace([0, 2, never])", bl.delays.Trace([0, 2, bl.NEVER])),
@@ -126,7 +126,8 @@ def test_long_mistakes_are_cut(given):
         ("game", "bernoulli([0.2, 0.5])"),
         ("game", "randomwalk(3, feedback='bandit')"),
         ("delays", "lossy(constant(5), 0.1)"),
-        ("delays", "peraction([constant(1), geometric(mean=50)])"),
+        ("delays", "peraction([constant(1), geometric(50)])"),
+        ("delays", repr(bl.delays.Poisson(5)).lower().replace("mean=", "")),
     ],
 )
 def test_text_is_what_was_read(kind, text):

@@ -16,9 +16,11 @@ from scipy import special, stats
 from belated.kernels import sampling
 from belated.kernels.compile import COMPILED, kernel
 from belated.kernels.random import block, uniform
+from belated.kernels.scratch import local
 
 LEVEL = 1e-4
 COUNT = 20_000
+BOTH, large_beta = sampling.BOTH, sampling.large_beta
 
 
 def draw_of(number, key=11):
@@ -107,6 +109,26 @@ def test_gamma(shape):
 @pytest.mark.parametrize("a, b", [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0), (0.3, 4.0), (100.0, 3.0), (1e5, 2e5)])
 def test_beta(a, b):
     assert fits(sample(sampling.beta, a, b), stats.beta(a, b))
+
+
+def test_many_betas_are_those_drawn_one_by_one():
+    shapes = np.array([[1.0, 1.0], [1.5, 3.0], [700.25, 3e5], [40.0, 1.0], [1.0, 2e6]])
+
+    def in_a_row(draw, shapes, out):
+        tries = local(BOTH)
+        at = 0
+        for i in range(len(out)):
+            out[i], at = large_beta(draw, at, tries, shapes[i % 5, 0], shapes[i % 5, 1])
+        return at
+
+    row = kernel(in_a_row)
+    for number in range(30):
+        draw, out, index, alone = draw_of(number), np.zeros(23), 0, []
+        at = row(draw, shapes, out)
+        for i in range(len(out)):
+            value, index = sampling.beta(draw, index, *shapes[i % 5])
+            alone.append(value)
+        assert out.tolist() == alone and 2 * at == index
 
 
 def test_beta_with_tiny_shapes_is_near_a_coin():

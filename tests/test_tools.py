@@ -10,8 +10,18 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_pre_commit_runs_the_linters_of_make_lint() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    commands = [line.partition("$(BIN)/")[2].partition(" #")[0] for line in lint.splitlines()[1:]]
+    assert [hook["entry"].removeprefix(".venv/bin/") for hook in hooks] == commands
+
+
 SHELL = ["bash", "sh", "ls", "id", "mkdir", "tee", "dirname", "sed", "grep", "cat", "env"]
 
 

@@ -56,7 +56,8 @@ def advice(
             "Do rewards drift, or does somebody work against you?",
             None,
             "bold(exp3) or bold(tsallisinf)",
-            "Only BOLD carries a bound against an adversary over to delays. It costs a factor of about sqrt(G* + 1).",
+            "BOLD carries any learner's bound against an adversary over to delays, at a factor of about sqrt(G* + 1). "
+            "Where all rewards are told, learners made to be told late have bounds too (direct(delayedhedge)).",
         ),
         _all_told(case, mean),
         Advice(

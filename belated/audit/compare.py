@@ -71,6 +71,12 @@ class Comparison:
     medians: tuple[int | None, ...]  #: of the delays of what came, in each
     gap: Gap | None  #: None if too few were watched to tell
 
+    def __repr__(self) -> str:
+        rank = "too few to test" if self.rank is None else f"log-rank test p = {self.rank.p_value:.3g}"
+        said = f"<comparison of {len(self.names)} groups, {sum(self.sizes):,} feedbacks: {rank}"
+        gap = self.gap
+        return f"{said}>" if gap is None else f"{said}, largest gap {gap.value:.3g} ({gap.low:.3g} to {gap.high:.3g})>"
+
 
 def compare(names: Sequence[str], at: Whole, strata: Sequence[Counts], grid: bool) -> Comparison:
     """Groups, each in a column of every stratum, by the rates at which feedback comes at rising delays `at`."""

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from belated.audit.compare import Counts
-from belated.audit.log import Log, collect
+from belated.audit.log import Log
 from belated.audit.survival import Curve, Whole
+from belated.logs import collect
 
 #: With no more different delays, times groups, than that, each is counted by itself; else on a grid.
 EXACT = 1 << 21
@@ -56,7 +57,8 @@ def measure(log: Log, middle: int) -> Delays:
     groups = actions * classes
     grid = min(log.longest + 1, 2 * log.decisions) * groups > EXACT or log.longest * groups > 1 << 60
     beyond = _cell(pl.lit(log.longest), grid) + 1  # how much longer than the longest delay was watched does not matter
-    waits, limits = _cell(o - d, grid), pl.min_horizontal(_cell(log.as_of - d, grid), beyond)
+    until = pl.col("w") if log.watched else pl.lit(log.as_of)
+    waits, limits = _cell(o - d, grid), pl.min_horizontal(_cell(until - d, grid), beyond)
     late = d >= middle
     # of what has not come, the class is not known, and limits have a bit more: whether it came
     queries = [

@@ -15,7 +15,8 @@ from typing import Literal
 
 from belated.audit.compare import Comparison, Counts, compare
 from belated.audit.delays import Delays
-from belated.audit.log import Log, show_moment
+from belated.audit.log import Log
+from belated.logs import show_moment
 from belated.report.stats import corrected
 
 #: A dependence is small where the share of feedback that has come by any delay surely differs by less between groups.

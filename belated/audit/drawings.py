@@ -11,11 +11,10 @@ from belated.audit.expiry import Expiry
 from belated.audit.report import SPANS, Audit, thinned
 from belated.audit.survival import Curve
 from belated.report import figures
+from belated.report.axes import dates, from_zero, legend_below, plain_numbers
 
 #: Actions that are drawn: the ones with the most decisions.
 DRAWN = 6
-#: Characters of a name in a figure, at most.
-LONGEST = 24
 
 
 def axis(audit: Audit, longest: int) -> tuple[float, str]:
@@ -32,33 +31,42 @@ def _typical(curve: Curve) -> int:
 
 def delays(audit: Audit) -> Any:
     curve = audit.curve
-    scale, unit = axis(audit, _typical(curve))
+    figure, axes, scale = _panel(audit, "feedback that has come", "delay", "share that has come")
     places = drawn(curve)
     high, low = (1 - side for side in curve.band_at(places))
-    figure, axes = _panel("feedback that has come", f"delay ({unit})", "share that has come")
-    x = _x(curve, places, scale)
+    x = curve.delays[places] / scale
     axes.step(x, 1 - curve.survival[places], where="post", color=figures.COLORS[0])
     axes.fill_between(x, low, high, step="post", alpha=0.2, color=figures.COLORS[0], lw=0)
     return figure
 
 
-def _panel(title: str, xlabel: str, ylabel: str) -> Any:
-    figure, axes = figures.panel(title, xlabel, ylabel, xscale="log")
+def _panel(audit: Audit, title: str, xlabel: str, ylabel: str) -> tuple[Any, Any, float]:
+    """Shares against delays on a logarithmic axis, with a place for none at all where there is some."""
+    curve = audit.curve
+    scale, unit = axis(audit, _typical(curve))
+    figure, axes = figures.panel(title, f"{xlabel} ({unit})", ylabel, xscale="log")
+    if _at_once(curve):
+        places = drawn(curve)
+        from_zero(
+            axes, *(max(int(curve.delays[place]), 1) / scale for place in (places[min(1, len(places) - 1)], places[-1]))
+        )
     axes.set_ylim(0, 1.02)
-    return figure, axes
+    return figure, axes, scale
+
+
+def _at_once(curve: Curve) -> bool:
+    """Whether some feedback came without delay."""
+    return bool(curve.delays[0] == 0 and curve.came[0])
 
 
 def drawn(curve: Curve, most: int = 400) -> Any:
     """Places of a curve that are enough to draw it on a logarithmic axis, from where something has come on."""
-    begin = int(np.searchsorted(curve.survival < 0.9995, True))
+    zero = 1 if _at_once(curve) else 0
+    before = float(curve.survival[0]) if zero else 1.0
+    begin = max(int(np.searchsorted(-curve.survival, -(before - 0.0005), side="right")), zero)
     first = max(int(curve.delays[min(begin, curve.end)]), 1)
     places = np.searchsorted(curve.delays, np.geomspace(first, max(int(curve.delays[curve.end]), first + 1), most))
-    return np.unique(np.append(np.minimum(places, curve.end), min(begin, curve.end)))
-
-
-def _x(curve: Curve, places: Any, scale: float) -> Any:
-    """Where delays are on a logarithmic axis; none at all is drawn as half a unit."""
-    return np.maximum(curve.delays[places], 0.5) / scale
+    return np.unique(np.append(np.minimum(places, curve.end), [min(begin, curve.end), *([0] if zero else [])]))
 
 
 def most_played(audit: Audit) -> list[int]:
@@ -68,90 +76,59 @@ def most_played(audit: Audit) -> list[int]:
     return [i for i in most if len(drawn(audit.delays.curve(i))) > 1]
 
 
-def short(names: Sequence[str]) -> list[str]:
-    """Names for a figure: long ones keep both ends, or, where these are the same, what is around the difference.
-
-    >>> short(["red", "a_campaign_of_many_words_in_spring"])
-    ['red', 'a_campaign_…ds_in_spring']
-    """
-    found = [_cut(name) for name in names]
-    if len(set(found)) == len(found):
-        return found
-    before, after = (max(0, _common([name[::step] for name in names]) - LONGEST // 4) for step in (1, -1))
-    return [_cut(f"…{name[before : len(name) - after]}…") for name in names]
-
-
-def _common(names: Sequence[str]) -> int:
-    """How many characters all begin with."""
-    first, last = min(names), max(names)
-    return next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-
-
-def _cut(name: str) -> str:
-    half = LONGEST // 2
-    return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
-
-
-def _legend(figure: Any) -> None:
-    """Below the axes, where it covers nothing."""
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-
-
 def by_action(audit: Audit, shown: Sequence[int]) -> Any:
-    scale, unit = axis(audit, _typical(audit.curve))
-    figure, axes = _panel("feedback that has come, by action", f"delay ({unit})", "share that has come")
-    names = short([audit.log.actions[i] for i in shown])
+    figure, axes, scale = _panel(audit, "feedback that has come, by action", "delay", "share that has come")
     for color, i in enumerate(shown):
         curve = audit.delays.curve(i)
         places = drawn(curve)
         axes.step(
-            _x(curve, places, scale),
+            np.maximum(curve.delays[places], 0 if _at_once(audit.curve) else 0.5) / scale,
             1 - curve.survival[places],
             where="post",
             color=figures.COLORS[color],
             linestyle=("-", "--", ":", "-.")[color % 4],
-            label=names[color],
+            label=audit.log.actions[i],
         )
-    _legend(figure)
+    legend_below(figure, axes)
     return figure
 
 
 def outstanding(audit: Audit) -> Any:
     out, log = audit.outstanding, audit.log
     places = thinned(out.level)
-    if log.kind == "rounds":
-        scale, origin, label = 1.0, 0, "round"
-    else:
-        scale, name = axis(audit, log.last - log.first)
-        origin, label = log.first, f"{name} since {audit.moment(log.first)}"
-    figure, axes = figures.panel("outstanding feedback", label, "G")
-    x = (out.edges[places] - origin) / scale
+    times = log.kind == "times"
+    figure, axes = figures.panel("outstanding feedback", "time (UTC)" if times else "round", "G")
+    x, peak = out.edges[places], np.array([out.peak.at])
+    if times:
+        x, peak = x.astype("datetime64[us]"), peak.astype("datetime64[us]")
+        dates(axes.xaxis)
     axes.fill_between(x, 0, out.level[places], alpha=0.2, color=figures.COLORS[0], lw=0)
     axes.plot(x, out.level[places], color=figures.COLORS[0], lw=1)
-    axes.plot(
-        [(out.peak.at - origin) / scale], [out.peak.low], "o", color=figures.COLORS[1], label=f"G* = {audit.peak:,}"
-    )
+    axes.plot(peak, [out.peak.low], "o", color=figures.COLORS[1], label=f"G* = {audit.peak:,}")
     axes.set_ylim(bottom=0)
-    _legend(figure)
+    plain_numbers(axes.yaxis, *([] if times else [axes.xaxis]), whole=True)
+    legend_below(figure, axes)
     return figure
 
 
 def expiry(audit: Audit) -> Any:
     curve = audit.curve
-    scale, unit = axis(audit, _typical(curve))
-    figure, axes = _panel("what an expiry loses", f"expiry ({unit})", "share of feedback lost")
+    figure, axes, scale = _panel(audit, "what an expiry loses", "expiry", "share of feedback lost")
     places = drawn(curve)
     lost = (curve.survival[places] - curve.never) / max(1 - curve.never, 1e-12)
-    axes.step(_x(curve, places, scale), lost, where="post", color=figures.COLORS[1])
-    x, y = [max(e.length, 0.5) / scale for e in audit.expiries], [e.lost for e in audit.expiries]
-    axes.plot(x, y, "o", color=figures.COLORS[1])
+    axes.step(curve.delays[places] / scale, lost, where="post", color=figures.COLORS[1])
+    axes.plot(
+        [e.length / scale for e in audit.expiries], [e.lost for e in audit.expiries], "o", color=figures.COLORS[1]
+    )
     return figure
 
 
 def peaks(audit: Audit, left: Sequence[Expiry]) -> Any:
     scale, unit = axis(audit, _typical(audit.curve))
     figure, axes = figures.panel("the peak with an expiry", f"expiry ({unit})", "G*", xscale="log", yscale="log")
-    x = [max(e.length, 0.5) / scale for e in left]
-    axes.plot(x, [e.peak.high for e in left], "o-", color=figures.COLORS[0])
+    lengths = [e.length / scale for e in left]
+    if not lengths[0]:
+        from_zero(axes, lengths[1], lengths[-1])
+    axes.plot(lengths, [e.peak.high for e in left], "o-", color=figures.COLORS[0])
     axes.axhline(audit.peak, color=figures.COLORS[7], linestyle="--", linewidth=1)
     return figure

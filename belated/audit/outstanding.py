@@ -2,6 +2,7 @@
 
 Counted as in the paper: G_t is what is out when round t predicts, before its own prediction. Feedback that comes at the
 very time of a decision comes after it; decisions of one time are taken one after another, in the order of the actions.
+A decision that is no longer watched for its feedback (cancelled, expired, beyond its window) is out no more.
 
 One ordered pass over all decisions and all feedback would do, but would hold all of them in memory. So they are counted
 on a grid of time first, which gives G exactly at the edges and limits for it inside each cell. Then only cells that may
@@ -19,8 +20,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
-from belated.audit.log import Log, collect
+from belated.audit.log import Log
 from belated.audit.survival import Whole
+from belated.logs import collect
 
 #: Cells of the grid times actions, at most; and cells, at most.
 ROOM, CELLS = 1 << 22, 1 << 16
@@ -83,7 +85,7 @@ def with_expiry(log: Log, lengths: Sequence[int]) -> list[Peak]:
     if log.decisions <= SLICE // 2:
         return [_peak_with_expiry(log, length) for length in lengths]
     # One pass for all: of each decision, how many of the expiries its feedback comes after.
-    wait = pl.col("o") - pl.col("d")
+    wait = _closed(log) - pl.col("d")
     passed = pl.sum_horizontal((wait > length).fill_null(True).cast(pl.Int32) for length in lengths)
     events, grid = _events(log, passed), _Grid.of(log, len(lengths) + 1)
     opened, closed = grid.counts([(events, "d"), (events, "c")])
@@ -117,9 +119,15 @@ def _later(counts: Whole, cells: int) -> Whole:
     return moved
 
 
+def _closed(log: Log) -> pl.Expr:
+    """When a decision was no longer out: its feedback came, or it was given up, which is no longer to watch it."""
+    given_up = pl.when(pl.col("w") < log.as_of).then(pl.col("w"))
+    return pl.coalesce(pl.col("o"), given_up) if log.watched else pl.col("o")
+
+
 def _events(log: Log, group: pl.Expr | None = None, expiry: int | None = None) -> pl.LazyFrame:
     """When each decision was opened and closed, from the first one on, and its group."""
-    d, o = pl.col("d") - log.first, pl.col("o") - log.first
+    d, o = pl.col("d") - log.first, _closed(log) - log.first
     closed = o if expiry is None else pl.min_horizontal(o, d + expiry)
     return log.frame.select(d=d, c=closed, a=pl.lit(0, pl.Int32) if group is None else group)
 

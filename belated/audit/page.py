@@ -9,23 +9,16 @@ from typing import Any
 from belated.audit import drawings
 from belated.audit.advice import UNSEEN, some_never
 from belated.audit.dependence import SMALL, Dependence
-from belated.audit.log import many
 from belated.audit.report import QUANTILES, Audit, said, share
 from belated.errors import InvalidArgument
+from belated.logs import many
 from belated.report.files import write_whole
 from belated.report.page import Block, Drawing, Finding, Page, Rows, Section, Text
 from belated.report.stats import number
+from belated.report.tables import sentences
 
 #: Long names of actions break anywhere.
 BREAKS = "overflow-wrap: anywhere"
-#: On narrow screens the cells of a row are below each other, each with its name.
-STACKED = (
-    "@media (max-width: 34rem) { .stacked thead { display: none; } .stacked tr, .stacked td { display: block; } "
-    ".stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } "
-    ".stacked td { border: 0; padding: .1rem 0; } "
-    ".stacked td:not(:first-child)::before { content: attr(data-name) ': '; color: var(--soft); } "
-    ".stacked td:first-child { font-weight: bold; } }"
-)
 
 
 def write(audit: Audit, out: str | Path) -> Path:
@@ -59,29 +52,14 @@ def page(audit: Audit) -> Page:
 def _advice(audit: Audit) -> Section:
     rows = [[a.question, a.found or "yours to say; if yes:", a.use, a.why] for a in audit.advice]
     blocks: list[Block] = [
-        _wide(("question", "the log says", "use", "because"), rows),
-        *(Text(f"Left out: {many(count, 'row')}, {escape(reason)}.") for reason, count in audit.log.excluded.items()),
+        sentences(("question", "the log says", "use", "because"), rows),
     ]
+    kept = {"decisions without feedback that were no longer watched when the log was taken": audit.log.ended}
+    told = [[f"{count:,}", f"{reason}; left out"] for reason, count in audit.log.excluded.items()]
+    told += [[f"{count:,}", reason] for reason, count in kept.items() if count]
+    if told:
+        blocks.append(sentences(("rows", "what is to be known of them"), told, "To be kept in mind."))
     return Section("advice", "What to use", blocks)
-
-
-def _wide(header: tuple[str, ...], rows: list[list[str]]) -> Text:
-    """A table of sentences, whose cells break into lines, and are below each other on narrow screens."""
-    head = "".join(f'<th scope="col" class="words">{escape(name)}</th>' for name in header)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="words wide" data-name="{escape(name, quote=True)}">{escape(value)}</td>'
-            for name, value in zip(header, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return Text(
-        f"<style>{STACKED}</style>"
-        f'<div class="scroll stacked" tabindex="0" role="region" aria-label="{escape(header[0], quote=True)}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
 
 
 # --- delays ---
@@ -138,11 +116,15 @@ def _outstanding(audit: Audit) -> Section:
     blocks: list[Block] = [
         Text(
             "G is the number of decisions without feedback at the moment when another is made; G* is its peak. "
-            "Feedback that never came stays outstanding for good: where some never comes, G rises without end, and an "
-            "expiry is the cure."
+            + (
+                "Decisions that were no longer watched for their feedback are no longer counted."
+                if log.watched
+                else "Feedback that never came stays outstanding for good: where some never comes, G rises without "
+                "end, and an expiry is the cure."
+            )
         ),
         Finding(
-            f"G* = {audit.peak:,}, near {escape(audit.moment(out.peak.at))}; {log.decisions - log.came:,} at the end.",
+            f"G* = {audit.peak:,}, near {escape(audit.moment(out.peak.at))}; {log.open:,} at the end.",
             "shown",
             "Counted exactly, as the paper does: feedback that comes at the very time of a decision comes after it.",
         ),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import notation, require
+from belated import logs, notation, require
 from belated.audit import advice, cost, delays, dependence, expiry, outstanding
-from belated.audit import log as logs
 from belated.audit.dependence import Dependence
+from belated.audit.log import Log, read
 from belated.audit.survival import Curve
 from belated.report.stats import number
 
@@ -37,8 +37,8 @@ SPANS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3
 
 def run(
     source: Any,
-    decided: str,
-    observed: str,
+    decided: str | None,
+    observed: str | None,
     action: str | None,
     reward: str | None,
     learner: Any,
@@ -46,7 +46,7 @@ def run(
     as_of: Any,
     level: float,
     file_format: str | None,
-    unit: str | None,
+    **reading: Any,
 ) -> Audit:
     """See `belated.audit.audit`."""
     began = time.perf_counter()
@@ -54,7 +54,7 @@ def run(
     require.real("gap", gap, above=0, high=1)
     cost.learner_of(learner, cost.FEWEST)  # a mistake is better told before a long log is read
     with logs.plain_reading(source):
-        log = logs.read(source, decided, observed, action, reward, as_of, file_format, unit)
+        log = read(source, decided, observed, action, reward, as_of, file_format, **reading)
         out = outstanding.measure(log)
         waits = delays.measure(log, out.middle)
         curve = waits.curve()
@@ -77,7 +77,8 @@ class Audit:
     rounds; shares are from 0 to 1; what is not known is null. `low` and `high`, by themselves or at the end of a name,
     are the ends of a 95% interval, each for itself.
 
-    - `unit`, `decisions`, `came` (feedback), `first` (decision), `as_of`, `excluded` (rows left out, by reason)
+    - `unit`, `decisions`, `came` (feedback), `first` (decision), `as_of`, `ended` (decisions without
+      feedback that were no longer watched then), `excluded` (rows left out, by reason)
     - `delay`: `quantiles` (`share`, `delay`, `low`, `high`; `high` and `delay` are null where the log does not tell),
       `median`, `never` (share that takes longer than `never_after`) with `never_low`, `never_high`, `never_watched`
       (how many decisions were watched for so long), `grid` (relative width of the cells in which delays were counted,
@@ -101,7 +102,7 @@ class Audit:
     - `seconds`: how long the audit took
     """
 
-    log: logs.Log
+    log: Log
     delays: delays.Delays
     curve: Curve  #: Kaplan-Meier of all delays
     outstanding: outstanding.Outstanding
@@ -161,6 +162,7 @@ class Audit:
             "came": log.came,
             "first": self._length(log.first),
             "as_of": self._length(log.as_of),
+            "ended": log.ended,
             "excluded": log.excluded,
             "delay": {
                 "quantiles": [self._quantile(share, curve) for share in QUANTILES],
@@ -177,7 +179,7 @@ class Audit:
                 "peak": out.peak.low,
                 "peak_at": self._length(out.peak.at),
                 "mean": out.mean,
-                "at_end": log.decisions - log.came,
+                "at_end": log.open,
             },
             "actions": self._actions,
             "expiry": [
@@ -290,11 +292,11 @@ class Audit:
         lines = [
             f"{logs.many(log.decisions, 'decision')} from {self.moment(log.first)} to {self.moment(log.last)}; "
             f"feedback came for {log.came:,} ({log.came / log.decisions:.1%}) by {self.moment(log.as_of)}",
+            *([f"watched no longer, without feedback: {logs.many(log.ended, 'decision')}"] if log.ended else []),
             *(f"left out: {logs.many(count, 'row')}, {reason}" for reason, count in log.excluded.items()),
             "delay: " + ", ".join(f"{q:.0%} {self.within(curve, q)}" for q in QUANTILES[2::2]),
             f"never: {self.never_said}" + (f". {advice.UNSEEN}" if advice.some_never(curve) else ""),
-            f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; "
-            f"{log.decisions - log.came:,} at the end",
+            f"outstanding: G* = {self.peak:,} near {self.moment(self.outstanding.peak.at)}; {log.open:,} at the end",
         ]
         for each in self.expiries[-3:]:
             lines.append(

@@ -32,6 +32,7 @@ from belated.checks.promises import (
     forgets_when_it_says,
     leaves_the_counts_alone,
     plays_points,
+    spares_only_the_probability,
     writes_its_memo_anew,
 )
 from belated.engine.play import play, too_late
@@ -387,6 +388,7 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
     grows_as_it_replaces,
     saved_continues,
     says_whether_it_weighs,
+    spares_only_the_probability,
     is_refused_where_it_must,
     bound_is_a_bound,
     writes_its_memo_anew,

@@ -48,6 +48,24 @@ def writes_its_memo_anew(learner: Learner) -> None:
         )
 
 
+def spares_only_the_probability(learner: Learner) -> None:
+    """Where nobody reads its probabilities (`params.unread`), it chooses what it would choose, and learns the same."""
+    if learner.weighs:
+        return  # its update reads them
+    game, one, two = arena(learner, ROUNDS), _instance(learner), _instance(learner)
+    two._params["unread"] = 1
+    for t in range(ROUNDS // 2):
+        context = context_of(game, learner, t)
+        said, spared = one.predict(context), two.predict(context)
+        demand(
+            said[0] == spared[0] and repr(one.memo) == repr(two.memo),
+            f"prediction {t + 1} is another where its probability is not read: {spared[0]} instead of {said[0]}",
+        )
+        feedback = feedback_of(game, learner, t, said[0])
+        one.update(context, *said, feedback)
+        two.update(context, *spared, feedback)
+
+
 def leaves_the_counts_alone(learner: Learner) -> None:
     """`predictions`, `answering` and `open` are belated's: no kernel changes them."""
     game, instance = arena(learner, ROUNDS), _instance(learner)

@@ -15,7 +15,7 @@ from belated.kernels.sampling import geometric
 from belated.protocols import Floats
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Geometric(Law):
     """P(tau = k) = p (1 - p)^k for k = 0, 1, ..., with p = 1 / (1 + mean).
 

@@ -13,7 +13,7 @@ from belated.kernels.sampling import poisson
 from belated.protocols import Floats
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Poisson(Law):
     """P(tau = k) = e^-mean mean^k / k! for k = 0, 1, ...
 

@@ -39,6 +39,12 @@ class Certificate:
     def __bool__(self) -> bool:
         return self.holds
 
+    def __repr__(self) -> str:
+        failed = [name for name, truths in self.identities.items() if not truths.all()]
+        count = max((len(truths) for truths in self.identities.values()), default=0)
+        said = f"fails: {', '.join(failed)}" if failed else "all hold"
+        return f"<certificate of {len(self)} identities in {count:,} replications: {said}>"
+
     def _repr_html_(self) -> str:
         from belated.report.cards import table
 

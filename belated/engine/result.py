@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import polars
 
 Integers = NDArray[np.int64]
+#: Of what sums of rewards could be, so much is rounding.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -125,9 +127,10 @@ class Result:
     def spread(self) -> float:
         """What stands behind +-: how far the 95% interval of `mean_regret` reaches, approximately (Student).
 
-        Infinite with a single replication, or if all are alike.
+        Infinite with a single replication, or if all are alike but for rounding.
         """
-        return reach(self.regret[:, -1], 0.95)
+        reached, scale = reach(self.regret[:, -1], 0.95), self.setting.game.scale
+        return math.inf if math.isfinite(scale) and reached <= ROUNDING * scale * self.rounds else reached
 
     def __repr__(self) -> str:
         spread = f" +- {self.spread:.3g} (95%)" if math.isfinite(self.spread) else ""

@@ -150,6 +150,7 @@ class Workspace:
         fill = pointers.law_filler(law.kernel, law.depends_on_reward)
         self._law = (pointer(fill, pointers.LAW_SIGNATURE), law.params())
         self._learner = (states.as_record(rule.params()), states.params(learner), states.blank(learner))
+        self._learner[1]["unread"] = not (setting.record or learner.weighs or rule.reads_probability)
         self._asked: tuple[Any, int] = ((), 0)
         self._contexts = np.zeros((room, game.context_size))
         self._buffers = (

@@ -39,6 +39,7 @@ RULE = {"choose", "deliver", "release", "begin"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
     *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "numbers_letters"),
+    "reads_probability",
 )
 
 
@@ -96,6 +97,9 @@ class Forecaster(Spelled, ABC):
     #: Whether its kernels find in `letter.number` which of its instance's predictions a letter is of. False takes less
     #: room, where that is the round (the instance is asked once in every round) or does not matter.
     numbers_letters: ClassVar[bool] = True
+    #: Whether its rule looks at probabilities, more than handing them on. If not, a learner may leave out a costly one
+    #: where nobody else reads it (`params.unread`).
+    reads_probability: ClassVar[bool] = True
     #: What delays may not depend on, for its theorem: "action", "reward".
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.

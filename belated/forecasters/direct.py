@@ -43,7 +43,7 @@ class Direct(Forecaster):
     chooses_among = True
     plays_reactive = True
     keeps_order = True
-    numbers_letters = False
+    numbers_letters = reads_probability = False
     excludes = ("reward",)
     wants = (
         "Direct's theorems allow delays that depend on the action, but not on the reward, and whether they do cannot "

@@ -34,7 +34,7 @@ class Paced(Forecaster):
 
     propensity = True
     chooses_among = True
-    numbers_letters = False
+    numbers_letters = reads_probability = False
     about = "Paced tells its learner of one feedback before each decision: the others wait in a queue."
 
     def check(self, learner: Any) -> None:

@@ -46,7 +46,7 @@ class QPMD(Forecaster):
     guarantee = "R_base(n) + sum_i gap_i E G*_i, i.i.d. rewards"
     counts_asks = True
     keeps_order = True
-    numbers_letters = False
+    numbers_letters = reads_probability = False
     queues_feedback_only = True
     excludes = ("reward",)
     wants = (

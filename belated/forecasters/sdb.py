@@ -49,7 +49,7 @@ class SDB(QPMD):
     guarantee = "R_base(n) + sum_i gap_i (E G* + 1), i.i.d. rewards, without prior"
     seats = 2
     keeps_order = False
-    numbers_letters = False
+    numbers_letters = reads_probability = False
     wants = (
         "SDB's theorem allows delays that depend on the action, but not on rewards that are not in yet, and whether "
         "they do cannot be known while feedback is out."

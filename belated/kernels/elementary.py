@@ -235,16 +235,9 @@ def expm1(x):
 # --- sine and cosine of whole turns ---
 
 
-@routine
-def sin_cos_turns(v):
-    """sin(2 pi v) and cos(2 pi v), for |v| < 2^40. Quarters of a turn are exact, so nothing is lost for a large v.
-
-    >>> sin_cos_turns(0.25), sin_cos_turns(0.5)
-    ((1.0, 0.0), (0.0, -1.0))
-    """
-    v = float(v)
-    if not -1099511627776.0 < v < 1099511627776.0:
-        return math.nan, math.nan
+@kernel
+def quarter_turn(v):
+    """v as the nearest whole number of quarters, of which the last two bits, and the sine and cosine of the rest."""
     shifted = 4.0 * v + SHIFTER
     quarter = bits_of(shifted) & 3
     w = v - 0.25 * (shifted - SHIFTER)
@@ -259,6 +252,20 @@ def sin_cos_turns(v):
     series = -2.755731726587808e-07 + z * (2.087614504941318e-09 + z * -1.138254464534925e-11)
     series = 0.041666666666666664 + z * (-0.0013888888888887389 + z * (2.48015872987544e-05 + z * series))
     cosine = near + (((1.0 - near) - half) + (z * (z * series) - x * rest))
+    return quarter, sine, cosine
+
+
+@routine
+def sin_cos_turns(v):
+    """sin(2 pi v) and cos(2 pi v), for |v| < 2^40. Quarters of a turn are exact, so nothing is lost for a large v.
+
+    >>> sin_cos_turns(0.25), sin_cos_turns(0.5)
+    ((1.0, 0.0), (0.0, -1.0))
+    """
+    v = float(v)
+    if not -1099511627776.0 < v < 1099511627776.0:
+        return math.nan, math.nan
+    quarter, sine, cosine = quarter_turn(v)
     if quarter == 0:
         return sine, cosine
     if quarter == 1:
@@ -266,6 +273,18 @@ def sin_cos_turns(v):
     if quarter == 2:
         return 0.0 - sine, -cosine
     return -cosine, sine
+
+
+@kernel
+def cosine_turns(v):
+    """cos(2 pi v), the same number, for loops of vector instructions: |v| < 2^40 is not looked at.
+
+    >>> cosine_turns(0.25), cosine_turns(0.5)
+    (0.0, -1.0)
+    """
+    quarter, sine, cosine = quarter_turn(v)
+    other = sine if quarter & 1 else cosine
+    return 0.0 - other if quarter == 1 else (-other if quarter == 2 else other)
 
 
 # --- the error function ---

@@ -46,12 +46,12 @@ class Offence(NamedTuple):
 
 
 def reachable(function: Any) -> list[FunctionType]:
-    """A kernel's function and all functions it refers to, directly or not."""
+    """A kernel's function and all functions it refers to, directly or not, but for belated's own stand-ins."""
     found: list[FunctionType] = []
     waiting = [source(function)]
     while waiting:
         each = waiting.pop(0)
-        if isinstance(each, FunctionType) and each not in found:
+        if isinstance(each, FunctionType) and each not in found and not hasattr(each, "_belated_identity"):
             found.append(each)
             waiting += [source(value) for value in _referred(each).values()]
     return found

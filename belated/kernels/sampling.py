@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from belated.kernels.compile import kernel, routine
-from belated.kernels.elementary import exp, log, log1p, sin_cos_turns
+from belated.kernels.compile import COMPILED, kernel, routine
+from belated.kernels.elementary import bits_of, cosine_turns, exp, log, log1p, log_parts, log_sum, sin_cos_turns
 from belated.kernels.random import BITS_5, BITS_6, SPACING, block, uniform
 
 TRIES = 1000
@@ -22,6 +22,9 @@ CAP = 2**62
 LARGEST = float(CAP)
 TINY = 1e-300
 HALF_BLOCK = np.uint64(67108864)
+#: Tries of `large_gamma` that are drawn at once: as many numbers as a vector register holds (in plain Python one).
+AHEAD = 8 if COMPILED else 1
+BOTH, LAST = 2 * AHEAD, AHEAD - 1
 
 
 @kernel
@@ -105,6 +108,51 @@ def beta(draw, index, a, b):
         x *= exp(boost_x - larger)
         y *= exp(boost_y - larger)
     return x / (x + y), index
+
+
+@routine
+def look_ahead(draw, first, tries):
+    """The normal and uniform numbers of `AHEAD` tries of `large_gamma`, which do not depend on its shape.
+
+    Several in vector instructions take little longer than one; bit for bit they are those that `normals` and `pair`
+    give (1 - u is a normal number, at most 1: none of the cases in which `log` takes another way).
+    """
+    for i in range(AHEAD):
+        u, v = pair(draw, 2 * (first + i))
+        whole, r, rest = log_parts(bits_of(1.0 - u), 0)
+        tries[i] = math.sqrt(-2.0 * log_sum(whole, r, rest)) * cosine_turns(v)
+        u, v = pair(draw, 2 * (first + i) + 1)
+        tries[AHEAD + i] = 1.0 - u
+
+
+@kernel
+def large_beta(draw, at, tries, a, b):
+    """A Beta(a, b) number for a, b >= 1, and the next try: `beta`, where many follow one another from try 0 on.
+
+    `tries` is room for them, handed on from one to the next: `local(BOTH)`.
+    """
+    x = 0.0
+    y = 0.0
+    for part in range(2):
+        x = y
+        y = a if part == 0 else b
+        d = y - 1.0 / 3.0
+        c = 1.0 / math.sqrt(9.0 * d)
+        for _ in range(TRIES):
+            place = at & LAST
+            if place == 0:
+                look_ahead(draw, at, tries)
+            at += 1
+            z = tries[place]
+            u = tries[AHEAD + place]
+            v = 1.0 + c * z
+            if v > 0.0:
+                v = v * v * v
+                square = z * z
+                if u < 1.0 - 0.0331 * square * square or log(u) < 0.5 * square + d * (1.0 - v + log(v)):
+                    y = d * v
+                    break
+    return x / (x + y), at
 
 
 @routine

@@ -142,8 +142,11 @@ def widen(old: Records, fresh: Records) -> None:
 
 
 def params(learner: Learner) -> Records:
-    """The learner's constants as one record."""
-    return as_record(learner.params())
+    """The learner's constants as one record, after `unread`, which belated sets where nobody reads probabilities."""
+    given = learner.params()
+    if "unread" in given:
+        raise InvalidArgument(f"{type(learner).__name__}.params uses the reserved name 'unread'")
+    return as_record({"unread": 0} | given)
 
 
 def as_record(given: dict[str, Any]) -> Records:

@@ -22,7 +22,7 @@ class BoBW22(Learner):
     p minimises <L, p> - 2 a_t sum sqrt(p_i) + b_t sum p_i ln p_i, a_t = sqrt(t + 10 d + d^2 / (K^(1/3) ln K)^2) and
     b_t = sqrt((D_t + 24^2 d^2 K^(2/3) ln K) / ln K), d being `longest`. Its authors prove logarithmic regret for i.i.d.
     rewards and sqrt(n) against adversaries; their constants were not checked here, and no bound is stated. They are
-    large: at d = 100 it plays close to uniformly for some 10^5 rounds. For those who study it; else take `HybridFTRL`.
+    large, and so is regret for i.i.d. rewards at practical horizons. For those who study it; else take `HybridFTRL`.
 
     Masoudian, Zimmert, Seldin, *A best-of-both-worlds algorithm for bandits with delayed feedback*, 2022.
 

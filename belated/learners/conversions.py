@@ -14,7 +14,7 @@ from belated.kernels.compile import kernel, routine
 from belated.kernels.elementary import log
 from belated.kernels.kl import poisson_upper
 from belated.kernels.ties import largest_among, largest_index
-from belated.learners.thompson import largest_draw, largest_draw_among
+from belated.learners.thompson import drawn
 from belated.protocols import Learner
 
 RULES = ("ts", "kl", "ucb")
@@ -117,7 +117,7 @@ class Conversions(Learner):
     def predict(params, state, context, draw):
         weigh(params, state)
         if params.rule == 0:
-            action, probability = largest_draw(draw, state.total, state.index)
+            action, probability = drawn(params, state.total, state.index, draw, range(len(state.total)))
         else:
             action, probability = largest_index(state.index, state.predicted), 1.0
         go_on(state, action)
@@ -127,7 +127,7 @@ class Conversions(Learner):
     def predict_among(params, state, context, allowed, draw):
         weigh(params, state)
         if params.rule == 0:
-            action, probability = largest_draw_among(draw, state.total, state.index, allowed)
+            action, probability = drawn(params, state.total, state.index, draw, allowed)
         else:
             action, probability = largest_among(state.index, state.predicted, allowed), 1.0
         go_on(state, action)

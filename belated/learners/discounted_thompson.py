@@ -9,7 +9,7 @@ import numpy as np
 
 from belated import require
 from belated.learners.discounted_ucb import enter_faded, fade
-from belated.learners.thompson import largest_draw, largest_draw_among
+from belated.learners.thompson import drawn
 from belated.protocols import Learner
 
 
@@ -50,13 +50,13 @@ class DiscountedThompson(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        action, probability = largest_draw(draw, state.total, state.seen)
+        action, probability = drawn(params, state.total, state.seen, draw, range(len(state.total)))
         fade(params, state)
         return action, probability
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        action, probability = largest_draw_among(draw, state.total, state.seen, allowed)
+        action, probability = drawn(params, state.total, state.seen, draw, allowed)
         fade(params, state)
         return action, probability
 

@@ -99,7 +99,7 @@ class LinearThompson(Learner):
                 spread = deviation
             elif drawn > second:
                 second = drawn
-        if spread <= 0.0 or second == -math.inf:
+        if params.unread or spread <= 0.0 or second == -math.inf:
             return action, 1.0
         probability = 0.5 * erfc((second - centre) / (spread * ROOT_2))
         return action, min(max(probability, TINY), 1.0)

@@ -100,7 +100,7 @@ def gamble(params, draw, lean, spread, top, seen, weight, level):
         declared = uniform(draw, pair) < params.chance[pair]
         mark(params, pair, sign_of(lean[pair]) if declared else 0)
     action = widest(params, seen, weight, level)
-    if action == NEEDED or len(params.chance) > FEW:
+    if action == NEEDED or params.unread or len(params.chance) > FEW:
         return action, 1.0
     probability = 0.0
     for case in range(1 << undecided):

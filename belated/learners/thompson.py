@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from belated import require
-from belated.kernels.compile import kernel, routine
-from belated.kernels.sampling import beta, beta_tail
+from belated.kernels.compile import kernel
+from belated.kernels.sampling import BOTH, beta_tail, large_beta
+from belated.kernels.scratch import local
 from belated.learners.upgrade import keep
 from belated.protocols import Learner
 
@@ -46,11 +47,11 @@ class ThompsonBernoulli(Learner):
 
     @staticmethod
     def predict(params, state, context, draw):
-        return largest_draw(draw, state.total, state.seen)
+        return drawn(params, state.total, state.seen, draw, range(len(state.total)))
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        return largest_draw_among(draw, state.total, state.seen, allowed)
+        return drawn(params, state.total, state.seen, draw, allowed)
 
     @staticmethod
     def update(params, state, context, action, probability, feedback):
@@ -63,48 +64,24 @@ class ThompsonBernoulli(Learner):
         state.seen[action] = 0.0
 
 
-@routine
-def largest_draw(draw, total, seen):
+@kernel
+def drawn(params, total, seen, draw, actions):
     """The action whose number drawn from Beta(1 + total, 1 + seen - total) is largest, and its probability.
 
-    Below 1, a last bit less, a number is drawn in another way: rounding must not lead there.
+    That is the probability that its number exceeds the largest of the others. Below 1, a last bit less, a number is
+    drawn in another way: rounding must not lead there.
     """
-    index = 0
+    tries = local(BOTH)
+    at = 0
     action = 0
     best = -1.0
     second = -1.0
-    for i in range(len(total)):
-        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
-        if value > best:
-            second = best
-            best = value
-            action = i
-        elif value > second:
-            second = value
-    return action, exceeds(second, total[action], seen[action])
-
-
-@routine
-def largest_draw_among(draw, total, seen, allowed):
-    """The same among some actions."""
-    index = 0
-    action = allowed[0]
-    best = -1.0
-    second = -1.0
-    for i in allowed:
-        value, index = beta(draw, index, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
-        if value > best:
-            second = best
-            best = value
-            action = i
-        elif value > second:
-            second = value
-    return action, exceeds(second, total[action], seen[action])
-
-
-@kernel
-def exceeds(second, total, seen):
-    """The probability that an action's number exceeds the largest of the others."""
-    if second <= 0.0:
-        return 1.0
-    return min(max(beta_tail(second, 1.0 + total, max(1.0 + seen - total, 1.0)), 1e-300), 1.0)
+    for i in actions:
+        value, at = large_beta(draw, at, tries, 1.0 + total[i], max(1.0 + seen[i] - total[i], 1.0))
+        second = max(second, min(best, value))
+        action = i if value > best else action
+        best = max(best, value)
+    if params.unread or second <= 0.0:
+        return action, 1.0
+    tail = beta_tail(second, 1.0 + total[action], max(1.0 + seen[action] - total[action], 1.0))
+    return action, min(max(tail, 1e-300), 1.0)

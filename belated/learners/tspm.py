@@ -92,6 +92,8 @@ class TSPM(ForGame):
         prepare(params, state)
         index = sample(params, state, draw, 0)
         action = best(params.loss, state.kept)
+        if params.unread:
+            return action, 1.0
         again = 0
         same = False
         while not same and again < REPEATS:

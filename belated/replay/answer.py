@@ -10,8 +10,7 @@ import numpy as np
 
 from belated import catalog
 from belated.errors import InvalidArgument
-from belated.replay.columns import Whole
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 from belated.report.stats import Interval
 
 #: Below so many effective rounds in all, or accepted rounds in one life, data are thin,

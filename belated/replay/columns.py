@@ -1,66 +1,25 @@
-"""The columns of a log, read and checked one by one."""
+"""The columns of a log, checked one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from belated import catalog
+from belated import logs
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
+from belated.logs.numbers import as_text, holds_numbers, number_of
 from belated.protocols import NEVER, Floats
+from belated.replay.log import Whole
+from belated.spelling import nearest
 
-Whole = NDArray[np.int64]
-
-#: The columns of the service's export, which are looked for where nothing else is said.
-EXPORT = {
-    "action": "action",
-    "probability": "probability",
-    "reward": "value",
-    "decided": "decided_at",
-    "observed": "closed_at",
-    "context": "context",
-}
 #: Without these there is no log.
 NEEDED = ("action", "probability", "reward")
-
-
-def read_frame(source: Any) -> Any:
-    import polars
-
-    if isinstance(source, polars.DataFrame):
-        return source
-    if not isinstance(source, str | Path):
-        raise InvalidArgument(f"log must be a file or a polars frame, got {source!r}")
-    path = Path(source)
-    kinds: dict[str, Any] = {
-        ".parquet": polars.read_parquet,
-        ".csv": lambda file: polars.read_csv(file, try_parse_dates=True),
-        ".jsonl": polars.read_ndjson,
-        ".ndjson": polars.read_ndjson,
-    }
-    if path.suffix.lower() not in kinds:
-        raise InvalidArgument(f"{str(path)!r} must end in one of {', '.join(kinds)}")
-    if not path.is_file():
-        raise InvalidArgument(f"there is no file {str(path)!r}")
-    try:
-        return kinds[path.suffix.lower()](path)
-    except polars.exceptions.PolarsError as error:
-        raise InvalidArgument(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def find_column(frame: Any, role: str, name: str | None) -> str | None:
-    """The column that plays a role; None where it is not there and need not be."""
-    wanted = EXPORT[role] if name is None else name
-    if wanted in frame.columns:
-        return wanted
-    if name is None and role not in NEEDED:
-        return None
-    hint = catalog.nearest(wanted, frame.columns) or f"it has {', '.join(frame.columns)}"
-    raise InvalidArgument(f"the log has no column {wanted!r} for the {role}; {hint}")
+#: A column of more words is no side information, but identifiers or free text.
+MOST_WORDS = 100
 
 
 def check_marks(frame: Any) -> None:
@@ -80,67 +39,68 @@ def check_marks(frame: Any) -> None:
                 )
 
 
-def read_times(
-    frame: Any, decided: str | None, observed: str | None, rewards: Floats
-) -> tuple[Any, Whole, tuple[str, ...]]:
-    """The order of decisions, and how many rounds each waited for its feedback."""
+@dataclass(frozen=True, eq=False)
+class Times:
+    """Of each decision, as the log was given: when it was made, and what became of its feedback."""
+
+    made: Whole
+    wait: Whole  #: rounds until its feedback came or it was given up; `NEVER` where neither is known
+    late: NDArray[np.bool_]  #: feedback came when it was no longer watched
+    full: NDArray[np.bool_]  #: it was watched to the end
+
+
+def read_times(table: logs.Table, frame: Any, rewards: Floats) -> Times:
+    """When decisions were made, and how many rounds each waited for its feedback."""
     count = len(frame)
-    made = np.arange(count, dtype=np.float64) if decided is None else read_clock(frame, decided)
-    if np.isnan(made).any():
-        raise InvalidArgument(f"{decided} is missing in {int(np.isnan(made).sum())} rows of the log")
-    order = np.argsort(made, kind="stable")
-    if observed is None:
-        note = (
-            f"the log has no times of observation (no column {EXPORT['observed']!r}, and no other was named): all "
-            "feedback is taken to have come at once"
-        )
-        return order, np.zeros(count, np.int64), (note,)
-    if decided is None:
-        raise InvalidArgument(
-            f"{observed!r} says when feedback was observed: say with decided when decisions were made"
-        )
-    if frame[decided].dtype.is_temporal() != frame[observed].dtype.is_temporal():
-        kinds = f"{frame[decided].dtype} and {frame[observed].dtype}"
-        raise InvalidArgument(f"{decided} and {observed} must both be times or both be numbers, got {kinds}")
-    came = read_clock(frame, observed)
-    if (came < made).any():
-        first = int(np.flatnonzero(came < made)[0])
-        values = f"{frame[observed][first]} and {frame[decided][first]}"
-        raise InvalidArgument(f"{observed} is before {decided} in {int((came < made).sum())} rows: {values}")
-    without = np.isnan(came) & ~np.isnan(rewards)
+    every, none = np.ones(count, bool), np.zeros(count, bool)
+    if "d" not in table.clocks:
+        return Times(np.arange(count), np.zeros(count, np.int64), none, every)
+    at_once = {} if "o" in table.clocks else {"o": table.clocks["d"]}
+    rows = table.rows(frame.lazy(), **at_once)
+    found = logs.look(table, rows, most=0.0)
+    read, given = found.frame.collect(), rows.collect()
+    closed, full, late = read["o"], every, none
+    if "w" in table.clocks:
+        over = (given["w"] <= found.as_of).fill_null(False)
+        late = (given["o"].is_not_null() & read["o"].is_null()).to_numpy()
+        closed, full = closed.fill_null(given["w"].zip_with(over, given["w"].clear(count))), over.to_numpy()
+    without = closed.is_null().to_numpy() & ~np.isnan(rewards)
     if without.any():
-        raise InvalidArgument(f"{int(without.sum())} rows have a reward and no time of its observation in {observed!r}")
-    made, came = made[order], came[order]
-    wait = np.searchsorted(made, came, side="right") - np.arange(1, count + 1)
-    return order, np.where(np.isnan(came), NEVER, wait).astype(np.int64), ()
+        name = table.names["observed"]
+        raise InvalidArgument(f"{int(without.sum())} rows have a reward and no time of its observation in {name!r}")
+    made, known = read["d"].to_numpy(), closed.is_not_null().to_numpy()
+    ranks = np.empty(count, np.int64)
+    order = np.argsort(made, kind="stable")
+    ranks[order] = np.arange(1, count + 1)
+    wait = np.searchsorted(made[order], closed.fill_null(0).to_numpy(), side="right") - ranks
+    return Times(made, np.where(known, wait, NEVER).astype(np.int64), late, full)
 
 
-def read_clock(frame: Any, name: str) -> Floats:
-    """Times or round numbers as numbers; NaN where there is none."""
-    import polars
-
+def read_numbers(frame: Any, name: str, what: str) -> Floats:
+    """A column of numbers, or of text that is numbers; NaN where there is none."""
     column = frame[name]
-    if column.dtype.is_temporal():
-        if column.dtype == polars.Date:
-            column = column.cast(polars.Datetime("us"))
-        column = column.dt.epoch("us")
-    if not (column.dtype.is_numeric() or column.dtype == polars.Null):
-        raise InvalidArgument(f"{name} must hold times or round numbers, got {column.dtype}")
-    numbers: Floats = column.cast(polars.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
+    if not holds_numbers(frame.lazy(), name, column.dtype):
+        some = f" such as {column.drop_nulls()[0]!r}" if column.dtype.is_(_string()) and column.count() else ""
+        raise Unsupported(f"{name} must hold {what}, which are numbers, got {column.dtype}{some}")
+    value, odd = number_of(name, column.dtype)
+    read = frame.select(value=value, odd=odd, given=as_text(name) if column.dtype == _string() else value)
+    wrong = read.filter("odd")["given"]
+    if len(wrong):
+        raise InvalidArgument(f"{name} must hold {what}, got {wrong[0]!r} ({len(wrong)} such rows)")
+    numbers: Floats = read["value"].fill_null(np.nan).to_numpy().astype(np.float64)
     return numbers
 
 
-def read_rewards(frame: Any, name: str, low: float, high: float) -> Floats:
+def _string() -> Any:
     import polars
 
-    column = frame[name]
-    if column.dtype == polars.Boolean:
-        column = column.cast(polars.Float64)
-    if column.dtype.is_nested():
+    return polars.String
+
+
+def read_rewards(frame: Any, name: str, low: float, high: float) -> Floats:
+    if frame[name].dtype.is_nested():
         raise Unsupported(f"{name} holds the rewards of all actions: nothing must be estimated; see games.RewardTable")
-    if not (column.dtype.is_numeric() or column.dtype == polars.Null):
-        raise Unsupported(f"{name} must hold rewards, which are numbers, got {column.dtype}")
-    rewards: Floats = column.cast(polars.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
+    rewards = read_numbers(frame, name, "rewards")
     wrong = (rewards < low) | (rewards > high)
     if wrong.any():
         raise InvalidFeedback(
@@ -159,6 +119,10 @@ def read_actions(frame: Any, name: str) -> tuple[Whole, tuple[str, ...], dict[st
     column = frame[name]
     if column.null_count():
         raise InvalidArgument(f"{name} is missing in {column.null_count()} rows of the log")
+    if column.dtype == polars.String and column.str.contains(r"^-?\d{1,18}$").all():
+        column = column.cast(polars.Int64)  # as a text file has them
+    if column.dtype.is_float() and (column == column.round()).all() and column.is_finite().all():
+        column = column.cast(polars.Int64)  # as pandas has them, where some were missing
     known = column.unique().sort()
     places = polars.Series(range(len(known)), dtype=polars.Int64)
     numbers: Whole = column.replace_strict(known, places, return_dtype=polars.Int64).to_numpy()
@@ -166,10 +130,8 @@ def read_actions(frame: Any, name: str) -> tuple[Whole, tuple[str, ...], dict[st
     words = {label: number for number, label in enumerate(labels)}
     if not column.dtype.is_integer():
         return numbers, tuple(labels), words, []
-    if known[0] < 0:
-        raise InvalidArgument(f"{name} must be numbers from 0, got {known[0]}")
     notes = []
-    if known[-1] >= len(known):
+    if known[0] < 0 or known[-1] >= len(known):
         some = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
         notes.append(
             f"the actions of the log are {some}: others, if there are any, were never logged and cannot be asked"
@@ -198,12 +160,7 @@ def read_restricted(frame: Any, words: dict[str, int], actions: int) -> NDArray[
 
 
 def read_chances(frame: Any, name: str) -> Floats:
-    import polars
-
-    column = frame[name]
-    if not column.dtype.is_numeric():
-        raise InvalidArgument(f"{name} must hold probabilities, got {column.dtype}")
-    chances: Floats = column.cast(polars.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
+    chances = read_numbers(frame, name, "probabilities")
     missing, wrong = np.isnan(chances), (chances <= 0) | (chances > 1 + 1e-9)
     if missing.any():
         raise Unsupported(
@@ -215,31 +172,54 @@ def read_chances(frame: Any, name: str) -> Floats:
     return np.minimum(chances, 1.0)
 
 
-def read_contexts(frame: Any, given: str | Sequence[str] | None) -> Floats | None:
-    """Side information as rows of numbers."""
-    import polars
+def context_names(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
 
-    names = [given] if isinstance(given, str) else list(given or ())
+
+def read_contexts(frame: Any, given: str | Sequence[str] | None) -> tuple[Floats | None, Floats | None]:
+    """Side information as rows of numbers, in which a word is a 1 in a place of its own; and, where it is one column of
+    words, also their numbers from 0, in the order of the alphabet."""
+    names = context_names(given)
     for name in names:
         if name not in frame.columns:
-            hint = catalog.nearest(name, frame.columns) or f"it has {', '.join(frame.columns)}"
+            hint = nearest(name, frame.columns) or f"it has {', '.join(frame.columns)}"
             raise InvalidArgument(f"the log has no column {name!r} for the context; {hint}")
     if not names:
-        known = EXPORT["context"]
+        known = logs.EXPORT["context"]
         if known not in frame.columns or frame[known].null_count() == len(frame):
-            return None
+            return None, None
         names = [known]
-    parts = []
+    parts, words = [], None
     for name in names:
-        column = frame[name]
-        try:
-            if column.dtype.is_nested():
-                parts.append(np.array(column.to_list(), dtype=np.float64))
-            else:
-                parts.append(column.cast(polars.Float64).to_numpy()[:, None])
-        except (ValueError, TypeError, polars.exceptions.PolarsError):
-            raise InvalidArgument(f"{name} must hold a number, or as many numbers in each row") from None
+        part, codes = _context(frame, name)
+        parts.append(part)
+        words = codes if len(names) == 1 else None
     joined: Floats = np.concatenate(parts, axis=1).astype(np.float64)
     if not np.isfinite(joined).all():
         raise InvalidArgument(f"{', '.join(names)} must be finite numbers in every row")
-    return joined
+    return joined, words
+
+
+def _context(frame: Any, name: str) -> tuple[Floats, Floats | None]:
+    import polars
+
+    column = frame[name]
+    try:
+        if column.dtype.is_nested():
+            return np.array(column.to_list(), dtype=np.float64), None
+        if holds_numbers(frame.lazy(), name, column.dtype):
+            return read_numbers(frame, name, "side information")[:, None], None
+    except (ValueError, TypeError, polars.exceptions.PolarsError) as error:
+        said = f": {error}" if isinstance(error, InvalidArgument) else ""
+        raise InvalidArgument(f"{name} must hold a number, or as many numbers in each row{said}") from None
+    if column.dtype not in (polars.String, polars.Categorical, polars.Enum):
+        raise InvalidArgument(f"{name} must hold numbers or words, it holds {column.dtype}")
+    column = column.cast(polars.String)
+    if column.null_count():
+        raise InvalidArgument(f"{name} is missing in {column.null_count()} rows of the log")
+    known = column.unique().sort()
+    if len(known) > MOST_WORDS:
+        raise InvalidArgument(f"{name} holds {len(known):,} words; up to {MOST_WORDS} can be side information")
+    places = polars.Series(range(len(known)), dtype=polars.Int64)
+    codes = column.replace_strict(known, places, return_dtype=polars.Int64).to_numpy()
+    return np.eye(len(known))[codes], codes[:, None].astype(np.float64)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.protocols import Floats
-from belated.replay.columns import Whole
+from belated.replay.log import Whole
 from belated.report.stats import Interval
 
 ESTIMATORS = ("dr", "ips", "snips", "replay")

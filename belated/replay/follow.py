@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from belated.forecasters import Forecaster
 from belated.protocols import NEVER, Learner
-from belated.replay.columns import Whole
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
     """
     logged, places = log.action[rows].tolist(), rows.tolist()
     rewards, waits = log.reward[rows].tolist(), log.wait[rows].tolist()
-    contexts = log.context[rows] if log.context is not None and _looks(forecaster) else None
+    side = log.context_for(_size(forecaster))
+    contexts = side[rows] if side is not None and _size(forecaster) else None
     count = len(places)
     spots: list[list[int]] = [[] for _ in range(log.actions)]
     for place in np.flatnonzero(heads).tolist():
@@ -85,7 +85,7 @@ def follow(forecaster: Forecaster, log: Log, rows: Whole, heads: NDArray[np.bool
     return Life(proposed, np.array(accepted, np.int64), forecaster.peak)
 
 
-def _looks(forecaster: Forecaster) -> bool:
-    """Whether it is given side information."""
+def _size(forecaster: Forecaster) -> int:
+    """How many numbers of side information it is given; -1 for whatever there is."""
     learner = forecaster.learner
-    return learner.context_size > 0 if isinstance(learner, Learner) else True
+    return learner.context_size if isinstance(learner, Learner) else -1

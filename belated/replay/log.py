@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from belated.protocols import Floats
-from belated.replay.columns import Whole
+
+Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Log:
     high: float = 1.0
     warnings: tuple[str, ...] = ()
     words: dict[str, int] = field(default_factory=dict, repr=False)  #: the number of whatever an action is called
+    kinds: Floats | None = None  #: where the context is one column of words, their numbers from 0
     frame: Any = field(default=None, repr=False)  #: all columns, in order
     order: Any = field(default=None, repr=False)  #: where each decision was in the log as it was given
 
@@ -41,6 +43,10 @@ class Log:
     @property
     def actions(self) -> int:
         return len(self.labels)
+
+    def context_for(self, size: int) -> Floats | None:
+        """The side information for a learner of so many numbers: of one, the numbers of words."""
+        return self.kinds if size == 1 and self.kinds is not None else self.context
 
     @cached_property
     def least(self) -> float:

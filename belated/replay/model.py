@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from belated.protocols import Floats
-from belated.replay.columns import Whole
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 
 #: The model is fitted anew so many times on the way through the log, and whenever the rounds have doubled.
 FITS = 50

@@ -13,8 +13,7 @@ import numpy as np
 from belated import catalog
 from belated.errors import InvalidArgument
 from belated.protocols import Floats
-from belated.replay.columns import Whole, read_frame
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 
 #: How far from 1 the probabilities of a policy may add up.
 ROUNDING = 1e-6
@@ -78,7 +77,10 @@ def read_policy(given: Any, log: Log, name: str | None = None) -> Policy:
         raise InvalidArgument(
             f"there is no policy {str(given)!r}: {hint}, and a table is a .parquet, .csv or .jsonl file"
         )
-    return _table(read_frame(given), log, called)
+    from belated.logs import collect, plain_reading, scan
+
+    with plain_reading(given):
+        return _table(collect(scan(given)), log, called)
 
 
 def _column(called: str, log: Log, name: str) -> Policy:

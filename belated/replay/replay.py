@@ -16,13 +16,11 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
 from belated.protocols import Floats, Learner
 from belated.replay.answer import FEW, Answer, Replay
-from belated.replay.columns import Whole
 from belated.replay.estimate import ESTIMATORS, Parts, Rounds, difference, holds, plain, with_luck
 from belated.replay.follow import Life, follow
-from belated.replay.log import Log
+from belated.replay.log import Log, Whole
 from belated.replay.model import Forward
 from belated.replay.policy import Policy, read_policies
-from belated.replay.read import read_log
 from belated.report.stats import Interval, number
 
 #: Lives of fewer rounds than this are refused: what a forecaster earns in them says nothing about it.
@@ -108,6 +106,8 @@ def replay(
     require.integer("runs", runs, low=1)
     require.integer("seed", seed, low=0, high=2**64 - 1)
     require.real("level", level, above=0, below=1)
+    from belated.replay.read import read_log
+
     known = log if isinstance(log, Log) else read_log(log, **columns)
     cut = math.inf if clip is None else require.real("clip", clip, low=1)
     given = list(forecasters) if isinstance(forecasters, list | tuple) else [forecasters]
@@ -130,11 +130,11 @@ def replay(
 
 def _check_size(log: Log, largest: float, runs: int) -> None:
     if len(log.rows) < LEAST * largest * runs:
-        rounds = len(log.rows) / largest / runs
+        rounds, each = len(log.rows) / largest / runs, "one run" if runs == 1 else f"each of the {runs} runs"
         raise Unsupported(
             f"of {len(log.rows)} usable decisions 1 in {largest:.3g} is accepted (the smallest probability of an "
-            f"action, as far as the log shows, is {log.least:.3g}), so that each of the {runs} runs would have "
-            f"{rounds:.2g} rounds, fewer than {LEAST}: take a larger log, fewer runs, or clip the weights, which "
+            f"action, as far as the log shows, is {log.least:.3g}), so that {each} would have {rounds:.2g} "
+            f"rounds, fewer than {LEAST}: take a larger log, fewer runs, or clip the weights, which "
             "biases the estimates; or ask about a policy whose probabilities are known"
         )
 
@@ -325,12 +325,13 @@ def _made(given: Any, log: Log) -> Forecaster:
     """A forecaster over the actions and contexts of the log."""
     if not isinstance(given, Forecaster):
         width = 0 if log.context is None else log.context.shape[1]
-        values = log.context is not None and width == 1 and (log.context >= 0).all() and (log.context % 1 == 0).all()
+        one = log.context_for(1)
+        values = one is not None and one.shape[1] == 1 and (one >= 0).all() and (one % 1 == 0).all()
         known = {
             "actions": log.actions,
             "features": max(1, width),
             "experts": max(1, width // log.actions),
-            "contexts": int(log.context.max()) + 1 if values and log.context is not None else 1,
+            "contexts": int(one.max()) + 1 if values and one is not None else 1,
         }
         data = notation.filled("forecaster", notation.read("forecaster", given), known)
         given = catalog.from_data("forecaster", data)
@@ -354,7 +355,8 @@ def _made(given: Any, log: Log) -> Forecaster:
             raise Unsupported(
                 f"{learner!r} learns from {learner.feedback} feedback: a log has the reward of one action"
             )
-        width = 0 if log.context is None else log.context.shape[1]
+        side = log.context_for(learner.context_size)
+        width = 0 if side is None else side.shape[1]
         if learner.context_size not in (0, width):
             raise Unsupported(f"{learner!r} needs a context of {learner.context_size} numbers, the log has {width}")
     return made

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from belated.replay.answer import RARE
-from belated.report.figures import COLORS, MARKERS, legend, panel
+from belated.report.axes import legend_below, plain_numbers, wrapped
+from belated.report.figures import COLORS, MARKERS, panel
 from belated.report.files import write_whole
 from belated.report.page import Block, Drawing, Page, Rows, Section, Text
 from belated.report.stats import number
+from belated.report.tables import sentences
 
 if TYPE_CHECKING:
     from belated.replay.answer import Answer, Replay
@@ -117,15 +118,18 @@ def write_report(found: Replay, out: Path) -> Path:
     import polars
 
     blocks: list[Block] = [Rows(HEADER, table(found), _caption(found))]
-    if said(found):
-        listed = "".join(f"<li>{escape(warning)}</li>" for warning in said(found))
-        blocks.append(Text(f"<p>To be kept in mind:</p><ul>{listed}</ul>"))
+    warned = [("the log", w) for w in found.warnings] + [(a.forecaster, w) for a in found.answers for w in a.warnings]
+    if warned:
+        blocks.append(sentences(("about", "warning"), warned, "To be kept in mind."))
     blocks.append(
         Drawing("replay", _values(found), f"Mean reward with {found.level:.0%} intervals; the line is the logger")
     )
     lived = [a for a in found.answers if a.curve]
     if lived:
-        words = f"Mean reward in stretches of rounds of a life; {found.level:.0%} bands, each stretch for itself"
+        words = (
+            f"Mean reward in stretches of rounds of a life, from its first round on; {found.level:.0%} bands, each "
+            "stretch for itself; a stretch without rewards is left out"
+        )
         blocks.append(Drawing("learning", _curves(found, lived), words))
     rows = [
         (a.forecaster, NAMES[name], str(a.estimates[name]), str(a.lived[name]))
@@ -201,20 +205,39 @@ def _values(found: Replay) -> Any:
         color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
         axes.plot([v.low, v.high], [place, place], color=color)
         axes.plot([v.mean], [place], color=color, marker=marker)
-    axes.set_yticks(range(len(found.answers)), [a.forecaster for a in found.answers])
-    axes.set_ylim(len(found.answers) - 0.5, -0.5)
+    names = wrapped([a.forecaster for a in found.answers], 28)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    plain_numbers(axes.xaxis)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, max(height, 1.2 + 0.2 * sum(name.count("\n") + 2 for name in names)))
     return figure
 
 
 def _curves(found: Replay, lived: list[Answer]) -> Any:
     figure, axes = panel("learning", "round of a life", "mean reward")
     for place, answer in enumerate(lived):
-        at = [point for point, _ in answer.curve]
-        low, high = ([getattr(f, end) for _, f in answer.curve] for end in ("low", "high"))
-        color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
-        axes.plot(at, [f.mean for _, f in answer.curve], color=color, marker=marker, label=answer.forecaster)
-        if np.isfinite(low).all():
-            axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+        edges = _edges(answer)
+        mean, low, high = (np.array([getattr(f, end) for _, f in answer.curve]) for end in ("mean", "low", "high"))
+        color = COLORS[place % len(COLORS)]
+        known = np.isfinite(low) & np.isfinite(high)
+        for at in np.flatnonzero(known):
+            axes.fill_between(edges[at : at + 2], low[at], high[at], color=color, alpha=0.15, linewidth=0)
+        axes.stairs(mean, edges, baseline=None, color=color)
+        middles, marker = [point for point, _ in answer.curve], MARKERS[place % len(MARKERS)]
+        axes.plot(middles, mean, color=color, marker=marker, linestyle="none")
+        axes.plot([], [], color=color, marker=marker, label=answer.forecaster)
     axes.axhline(found.logger.mean, color=COLORS[7], linewidth=1, label="logger")
-    legend(axes)
+    axes.set_xlim(left=0)
+    plain_numbers(axes.xaxis, whole=True)
+    plain_numbers(axes.yaxis)
+    legend_below(figure, axes)
     return figure
+
+
+def _edges(answer: Answer) -> Any:
+    """Where the stretches of a curve begin and end, from their middles: one has the rounds after its first edge."""
+    edges = [0.0]
+    for middle, _ in answer.curve:
+        edges.append(2 * middle - 1 - edges[-1])
+    return np.array(edges)

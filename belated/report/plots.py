@@ -237,12 +237,12 @@ class _Drawing:
         there = x < math.inf
         axes.plot(x[there], shown[there], **style)
         fill(axes, x[there], (mean - width)[there], (mean + width)[there], color)
-        if not there.all():
-            far = np.full((~there).sum(), self._endless)
-            reach_ = np.nan_to_num(width[~there])
-            down = np.minimum(reach_, mean[~there] * 0.999) if self.ylog else reach_
-            alone = style | {"linestyle": "none"}
-            axes.errorbar(far, shown[~there], yerr=np.stack([down.clip(0), reach_]), elinewidth=1, **alone)
+        alone = ~there if there.sum() != 1 else np.ones(len(x), bool)  # a point has no band: it gets a bar
+        if alone.any():
+            far, reaching = np.where(there, x, self._endless)[alone], np.nan_to_num(width[alone])
+            down = np.minimum(reaching, np.abs(mean[alone]) * 0.999) if self.ylog else reaching
+            bare = style | {"linestyle": "none"}
+            axes.errorbar(far, shown[alone], yerr=np.stack([down, reaching]), elinewidth=1, **bare)
         if bound is not None:
             axes.plot(x[there], bound[there], color=color, linestyle=(0, (6, 2)), linewidth=0.8)
 

@@ -9,7 +9,7 @@ from typing import Any
 #: Colours that people who cannot tell red from green can tell apart (Okabe, Ito), and markers that need no colour.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", ":", "-.")
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (9, 2)))
 STYLE: Any = {
     "font.size": 9,
     "axes.grid": True,

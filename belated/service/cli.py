@@ -15,6 +15,7 @@ import typer
 from belated.errors import BelatedError, InvalidArgument
 from belated.imports import VARIABLE, bring, bring_named
 from belated.service import commands
+from belated.service.helping import Commands
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
@@ -62,7 +63,9 @@ Imports = Annotated[
         f"may be given. Also by {VARIABLE}.",
     ),
 ]
-token = typer.Typer(no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback.")
+token = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="Bearer tokens, which are needed where the service is not on loopback."
+)
 
 
 @contextmanager

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from belated.errors import BelatedError
+from belated.service.helping import Commands
 
 if TYPE_CHECKING:
     from belated.client import Client
 
-experiment = typer.Typer(no_args_is_help=True, help="Experiments of a running service: list, change, archive, delete.")
+experiment = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="Experiments of a running service: list, change, archive, delete."
+)
 
 Url = Annotated[str, typer.Option(help="Where the service is.", envvar="BELATED_URL")]
 Name = Annotated[str, typer.Argument(help="The experiment.")]

@@ -209,7 +209,7 @@ def pack(cell: Cell) -> bytes:
 
     So do those of modules that were brought (`belated.imports`).
     """
-    for name in imports.BROUGHT:
+    for name in imports.BROUGHT.keys() & sys.modules.keys():
         load().cloudpickle.register_pickle_by_value(sys.modules[name])
     return packed(cell, packers()[0])
 
