@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from belated.delays import Constant, Geometric
+from belated.delays import Constant, Geometric, Lossy, PerReward
 from belated.engine.result import Result
 from belated.forecasters import BOLD, Direct, Forecaster
-from belated.games import Advice, RandomWalk, RewardTable
+from belated.games import Advice, Bernoulli, RandomWalk, RewardTable
 from belated.learners import (
     DORM,
     AdaHedgeD,
@@ -32,7 +32,7 @@ from belated.report import figures
 from belated.report.page import Block, Drawing, Finding, Rows, finding
 from belated.report.prose import Prose
 from belated.studies.cells import Play
-from belated.studies.field import ACTIONS, CAPACITY, MEANS, STEP, TAIL, only_sales, wave, window_of
+from belated.studies.field import ACTIONS, CAPACITY, MEANS, STEP, TAIL, candidates, only_sales, wave, window_of
 from belated.studies.paper.later import chart
 from belated.studies.paper.later.shared import SEED, Size
 from belated.studies.paper.related.shared import late_panel
@@ -45,6 +45,8 @@ EXPERTS = (
     *np.eye(ACTIONS).tolist(),
     *((np.eye(ACTIONS)[i] + np.eye(ACTIONS)[i - 1]) / 2 for i in range(ACTIONS)),
 )
+#: Gaps so large that bounds for i.i.d. rewards are below what regret can be, and how much is lost where some is.
+CLEAR, LOST = (0.1, 0.1, 0.1, 0.1, 0.9), 0.02
 #: Rates of sales, and the features of the actions, of which they are a linear function.
 RATES = (0.1, 0.15, 0.2, 0.25, 0.3)
 FEATURES = tuple((1.0, rate) for rate in RATES)
@@ -84,6 +86,19 @@ def _made(game: Callable[[Size, int], Game], law: Any, who: Callable[[Size, int]
         }
 
     return made
+
+
+def _of(*names: str) -> Callable[[Size, int], Mapping[str, Forecaster]]:
+    """Some of the candidates of the field."""
+    return lambda size, delay: {
+        name: each.forecaster
+        for name, each in candidates("bandit", ACTIONS, size.rounds, 5 * delay).items()
+        if name in names
+    }
+
+
+def _clear(size: Size, delay: int) -> Game:
+    return Bernoulli(CLEAR)
 
 
 def _full_wave(size: Size, delay: int) -> Game:
@@ -147,14 +162,29 @@ FAMILIES = (
         "exp4",
         _made(lambda size, d: Advice(MEANS, EXPERTS), lambda d: Geometric(mean=d), _advised),
     ),
-    Family("skipping", _mapped("lossy", "HybridFTRL", "HybridFTRL, skipping", "DelayedExp3", "BOLD(Exp3)")),
+    Family(
+        "skipping",
+        _made(
+            _clear, lambda d: Lossy(Geometric(mean=d), LOST), _of("HybridFTRL", "HybridFTRL, skipping", "BOLD(Exp3)")
+        ),
+    ),
     Family("capped", _made(lambda size, d: wave(size.rounds, d), Constant, _capped), "delay"),
     Family(
         "hints",
         _made(lambda size, d: RandomWalk(ACTIONS, STEP), lambda d: Geometric(mean=d), _hinted),
     ),
-    Family("elimination", _mapped("iid", "SuccessiveElimination", "PhasedElimination", "Delayed-UCB1")),
-    Family("optimistic", _mapped("reward", "OptimisticPessimistic", "SuccessiveElimination", "Delayed-UCB1")),
+    Family(
+        "elimination",
+        _made(_clear, lambda d: Geometric(mean=d), _of("SuccessiveElimination", "PhasedElimination", "Delayed-UCB1")),
+    ),
+    Family(
+        "optimistic",
+        _made(
+            _clear,
+            lambda d: PerReward([Constant(0), Geometric(mean=d)]),
+            _of("OptimisticPessimistic", "SuccessiveElimination", "Delayed-UCB1"),
+        ),
+    ),
     Family(
         "conversions",
         _made(lambda size, d: _shop(size.rounds), lambda d: only_sales(Geometric(mean=d)), _sellers),
