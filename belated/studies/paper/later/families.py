@@ -56,9 +56,12 @@ LONGEST_SALE = 1000
 
 @dataclass(frozen=True)
 class Family:
-    """What is played, by label and delay; `name` is that of its pieces of prose."""
+    """What is played, by label and delay, and the names of its pieces of prose; `name` is that of the claim."""
 
     name: str
+    title: str
+    formula: str
+    bound: str  #: nothing where no bound is stated
     plays: Callable[[Size], Plays]
     delay: str = "mean delay"
 
@@ -124,7 +127,10 @@ def _advised(size: Size, delay: int) -> dict[str, Forecaster]:
 
 def _hinted(size: Size, delay: int) -> dict[str, Forecaster]:
     kinds = {"DORM": DORM, "DORM+": DORMPlus, "AdaHedgeD": AdaHedgeD}
-    made = {f"{name}, {hint}": Direct(kind(ACTIONS, hint)) for name, kind in kinds.items() for hint in ("none", "mean")}
+    made: dict[str, Forecaster] = {}
+    made |= {
+        f"{name}, {hint}": Direct(kind(ACTIONS, hint)) for name, kind in kinds.items() for hint in ("none", "mean")
+    }
     return made | {"DelayedHedge": Direct(DelayedHedge(ACTIONS))}
 
 
@@ -152,33 +158,58 @@ def _shop(rounds: int) -> RewardTable:
 
 
 FAMILIES = (
-    Family("hedge", _made(_full_wave, Constant, _hedges), "delay"),
+    Family("hedge", "hedge title", "hedge formula", "hedge bound", _made(_full_wave, Constant, _hedges), "delay"),
     Family(
         "exp3",
+        "exp3 title",
+        "exp3 formula",
+        "exp3 bound",
         _mapped("wave", "DelayedExp3", "HybridFTRL", "BOLD(Exp3)", "Direct(Exp3)", "Direct(Tsallis-INF)"),
         "delay",
     ),
     Family(
         "exp4",
+        "exp4 title",
+        "exp4 formula",
+        "exp4 bound",
         _made(lambda size, d: Advice(MEANS, EXPERTS), lambda d: Geometric(mean=d), _advised),
     ),
     Family(
         "skipping",
+        "skipping title",
+        "skipping formula",
+        "skipping bound",
         _made(
             _clear, lambda d: Lossy(Geometric(mean=d), LOST), _of("HybridFTRL", "HybridFTRL, skipping", "BOLD(Exp3)")
         ),
     ),
-    Family("capped", _made(lambda size, d: wave(size.rounds, d), Constant, _capped), "delay"),
+    Family(
+        "capped",
+        "capped title",
+        "capped formula",
+        "capped bound",
+        _made(lambda size, d: wave(size.rounds, d), Constant, _capped),
+        "delay",
+    ),
     Family(
         "hints",
+        "hints title",
+        "hints formula",
+        "hints bound",
         _made(lambda size, d: RandomWalk(ACTIONS, STEP), lambda d: Geometric(mean=d), _hinted),
     ),
     Family(
         "elimination",
+        "elimination title",
+        "elimination formula",
+        "elimination bound",
         _made(_clear, lambda d: Geometric(mean=d), _of("SuccessiveElimination", "PhasedElimination", "Delayed-UCB1")),
     ),
     Family(
         "optimistic",
+        "optimistic title",
+        "optimistic formula",
+        "optimistic bound",
         _made(
             _clear,
             lambda d: PerReward([Constant(0), Geometric(mean=d)]),
@@ -187,11 +218,17 @@ FAMILIES = (
     ),
     Family(
         "conversions",
+        "conversions title",
+        "conversions formula",
+        "",
         _made(lambda size, d: _shop(size.rounds), lambda d: only_sales(Geometric(mean=d)), _sellers),
         "mean delay of a sale",
     ),
     Family(
         "drifting",
+        "drifting title",
+        "drifting formula",
+        "",
         _mapped("walk", "SlidingUCB", "DiscountedUCB", "DiscountedThompson", "Direct(Thompson)", "Delayed-UCB1"),
     ),
 )
@@ -201,19 +238,20 @@ def family_blocks(done: Done, size: Size, family: Family) -> list[Block]:
     found: dict[tuple[str, int], Result] = {key: done[play] for key, play in family.plays(size).items()}
     stated = {key: result for key, result in found.items() if result.bound is not None}
     verdicts = {key: result.judge(family=max(1, len(stated))) for key, result in found.items()}
-    said = finding(WORDS(f"{family.name} bound"), [verdicts[key] for key in stated])
-    if not stated:
+    title = WORDS(family.title)
+    if stated:
+        said = finding(WORDS(family.bound), [verdicts[key] for key in stated])
+    else:
         reasons = sorted({str(result.bound_reason) for result in found.values()})
-        said = Finding(WORDS("no bound", name=WORDS(f"{family.name} title")), "no bound", "; ".join(reasons))
-    title = f"<h3>{WORDS(f'{family.name} title')}</h3>"
+        said = Finding(WORDS("no bound", name=title), "no bound", "; ".join(reasons))
     return [
         WORDS.text("claim", title=title, html=WORDS(family.name)),
-        WORDS.formula(f"{family.name} formula"),
+        WORDS.formula(family.formula),
         said,
         Drawing(
             f"later-{family.name}",
             _panel(found, size, family),
-            WORDS("caption", title=WORDS(f"{family.name} title"), size=size),
+            WORDS("caption", title=title, size=size),
         ),
         Rows(
             ("algorithm", "delay", "regret", "± 95%", "bound", "verdict"),
