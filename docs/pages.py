@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files
 import belated as bl
 from belated import catalog, checks
 from belated.adapters import MODULES
+from belated.advise.report import Advice
 from belated.audit.report import Audit
 from belated.client import Client
 from belated.engine.certificate import Certificate
@@ -36,6 +37,7 @@ API = {
     "Play": (bl.play, bl.Result, Certificate),
     "Studies": (bl.studies.Study, bl.studies.Results, bl.studies.Local),
     "Bounds": (bl.bounds,),
+    "Advice": (bl.advise, Advice),
     "Logs": (bl.audit, Audit, bl.replay, Replay, Answer, read_log),
     "Writing your own": (bl.Learner, bl.Forecaster, bl.Game, bl.Delays, bl.PlainLearner, bl.Decision, bl.kernel),
     "The client of a service": (Client,),

@@ -107,7 +107,7 @@ def test_conversions_are_told_of_sales_only():
         ({"delays": None}, "either delays"),
         ({"log": "x.csv"}, "either delays"),
         ({"decided": "d"}, "about a log"),
-        ({"delays": None, "log": "x.csv"}, "decided and observed"),
+        ({"delays": None, "log": "x.csv"}, "x.csv"),
         ({"delays": "geometrical(3)"}, "did you mean 'geometric'"),
         ({"rewards": None}, "how many actions"),
         ({"rewards": [0.5]}, ">= 2, got 1"),

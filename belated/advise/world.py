@@ -69,8 +69,6 @@ def describe(
                 raise InvalidArgument(f"{name} is about a log, and none is given: {name}={value!r}")
         law, told = notation.delays(delays), notation.brief("delays", notation.delays(delays))
     else:
-        if decided is None or observed is None:
-            raise InvalidArgument("a log needs decided and observed: its columns of when decisions were made, and told")
         read = logs.read(log, decided, observed, action, reward, unit=unit)
         law = law_of(read)
         told = f"{_shown(law)}, drawn from {read.decisions:,} decisions of the log"

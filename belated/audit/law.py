@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from belated.audit.log import Log
 from belated.audit.survival import Curve
@@ -20,15 +21,17 @@ def law_of(log: Log, sample: int = SAMPLE) -> Empirical:
     A delay is counted in decisions: those made after it and before its feedback came. What takes longer than the log
     can show never comes.
     """
-    found = collect(log.frame.select("d", "o").sort("d"))
+    watched = pl.col("w") if log.watched else pl.lit(log.as_of)
+    found = collect(log.frame.select("d", "o", w=watched).sort("d"))
     decided, observed = found["d"].to_numpy(), found["o"]
     came = observed.is_not_null().to_numpy()
     place = np.arange(len(decided))
     until = np.where(came, observed.fill_null(0).to_numpy(), 0)
     waits = np.maximum(np.searchsorted(decided, until, side="right") - 1 - place, 0)
-    # A delay of w is seen for sure where w + 1 decisions followed; the last decision tells nothing.
-    seen = np.maximum(len(place) - 2 - place, np.where(came, waits, 0))
-    open_ = ~came & (place < len(place) - 1)
+    # A delay of w is seen for sure where w + 1 decisions followed while it was watched; with none nothing is known.
+    seen = np.searchsorted(decided, found["w"].to_numpy(), side="right") - 2 - place
+    open_ = ~came & (seen >= 0)
+    seen = np.maximum(seen, np.where(came, waits, 0))
     delays = np.unique(np.concatenate([waits[came], seen]))
 
     def counted(values: np.ndarray) -> np.ndarray:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from belated.delays import Constant, Geometric
+from belated.delays import Constant, Geometric, Lossy, PerReward
 from belated.engine.result import Result
 from belated.forecasters import BOLD, Direct, Forecaster
-from belated.games import Advice, RandomWalk, RewardTable
+from belated.games import Advice, Bernoulli, RandomWalk, RewardTable
 from belated.learners import (
     DORM,
     AdaHedgeD,
@@ -32,7 +32,7 @@ from belated.report import figures
 from belated.report.page import Block, Drawing, Finding, Rows, finding
 from belated.report.prose import Prose
 from belated.studies.cells import Play
-from belated.studies.field import ACTIONS, CAPACITY, MEANS, STEP, TAIL, only_sales, wave, window_of
+from belated.studies.field import ACTIONS, CAPACITY, MEANS, STEP, TAIL, candidates, only_sales, wave, window_of
 from belated.studies.paper.later import chart
 from belated.studies.paper.later.shared import SEED, Size
 from belated.studies.paper.related.shared import late_panel
@@ -45,6 +45,8 @@ EXPERTS = (
     *np.eye(ACTIONS).tolist(),
     *((np.eye(ACTIONS)[i] + np.eye(ACTIONS)[i - 1]) / 2 for i in range(ACTIONS)),
 )
+#: Gaps so large that bounds for i.i.d. rewards are below what regret can be, and how much is lost where some is.
+CLEAR, LOST = (0.1, 0.1, 0.1, 0.1, 0.9), 0.02
 #: Rates of sales, and the features of the actions, of which they are a linear function.
 RATES = (0.1, 0.15, 0.2, 0.25, 0.3)
 FEATURES = tuple((1.0, rate) for rate in RATES)
@@ -54,9 +56,12 @@ LONGEST_SALE = 1000
 
 @dataclass(frozen=True)
 class Family:
-    """What is played, by label and delay; `name` is that of its pieces of prose."""
+    """What is played, by label and delay, and the names of its pieces of prose; `name` is that of the claim."""
 
     name: str
+    title: str
+    formula: str
+    bound: str  #: nothing where no bound is stated
     plays: Callable[[Size], Plays]
     delay: str = "mean delay"
 
@@ -86,6 +91,19 @@ def _made(game: Callable[[Size, int], Game], law: Any, who: Callable[[Size, int]
     return made
 
 
+def _of(*names: str) -> Callable[[Size, int], Mapping[str, Forecaster]]:
+    """Some of the candidates of the field."""
+    return lambda size, delay: {
+        name: each.forecaster
+        for name, each in candidates("bandit", ACTIONS, size.rounds, 5 * delay).items()
+        if name in names
+    }
+
+
+def _clear(size: Size, delay: int) -> Game:
+    return Bernoulli(CLEAR)
+
+
 def _full_wave(size: Size, delay: int) -> Game:
     return RewardTable(np.asarray(wave(size.rounds, delay).table), "full")
 
@@ -109,7 +127,10 @@ def _advised(size: Size, delay: int) -> dict[str, Forecaster]:
 
 def _hinted(size: Size, delay: int) -> Mapping[str, Forecaster]:
     kinds = {"DORM": DORM, "DORM+": DORMPlus, "AdaHedgeD": AdaHedgeD}
-    made = {f"{name}, {hint}": Direct(kind(ACTIONS, hint)) for name, kind in kinds.items() for hint in ("none", "mean")}
+    made: dict[str, Forecaster] = {}
+    made |= {
+        f"{name}, {hint}": Direct(kind(ACTIONS, hint)) for name, kind in kinds.items() for hint in ("none", "mean")
+    }
     return made | {"DelayedHedge": Direct(DelayedHedge(ACTIONS))}
 
 
@@ -137,31 +158,77 @@ def _shop(rounds: int) -> RewardTable:
 
 
 FAMILIES = (
-    Family("hedge", _made(_full_wave, Constant, _hedges), "delay"),
+    Family("hedge", "hedge title", "hedge formula", "hedge bound", _made(_full_wave, Constant, _hedges), "delay"),
     Family(
         "exp3",
+        "exp3 title",
+        "exp3 formula",
+        "exp3 bound",
         _mapped("wave", "DelayedExp3", "HybridFTRL", "BOLD(Exp3)", "Direct(Exp3)", "Direct(Tsallis-INF)"),
         "delay",
     ),
     Family(
         "exp4",
+        "exp4 title",
+        "exp4 formula",
+        "exp4 bound",
         _made(lambda size, d: Advice(MEANS, EXPERTS), lambda d: Geometric(mean=d), _advised),
     ),
-    Family("skipping", _mapped("lossy", "HybridFTRL", "HybridFTRL, skipping", "DelayedExp3", "BOLD(Exp3)")),
-    Family("capped", _made(lambda size, d: wave(size.rounds, d), Constant, _capped), "delay"),
+    Family(
+        "skipping",
+        "skipping title",
+        "skipping formula",
+        "skipping bound",
+        _made(
+            _clear, lambda d: Lossy(Geometric(mean=d), LOST), _of("HybridFTRL", "HybridFTRL, skipping", "BOLD(Exp3)")
+        ),
+    ),
+    Family(
+        "capped",
+        "capped title",
+        "capped formula",
+        "capped bound",
+        _made(lambda size, d: wave(size.rounds, d), Constant, _capped),
+        "delay",
+    ),
     Family(
         "hints",
+        "hints title",
+        "hints formula",
+        "hints bound",
         _made(lambda size, d: RandomWalk(ACTIONS, STEP), lambda d: Geometric(mean=d), _hinted),
     ),
-    Family("elimination", _mapped("iid", "SuccessiveElimination", "PhasedElimination", "Delayed-UCB1")),
-    Family("optimistic", _mapped("reward", "OptimisticPessimistic", "SuccessiveElimination", "Delayed-UCB1")),
+    Family(
+        "elimination",
+        "elimination title",
+        "elimination formula",
+        "elimination bound",
+        _made(_clear, lambda d: Geometric(mean=d), _of("SuccessiveElimination", "PhasedElimination", "Delayed-UCB1")),
+    ),
+    Family(
+        "optimistic",
+        "optimistic title",
+        "optimistic formula",
+        "optimistic bound",
+        _made(
+            _clear,
+            lambda d: PerReward([Constant(0), Geometric(mean=d)]),
+            _of("OptimisticPessimistic", "SuccessiveElimination", "Delayed-UCB1"),
+        ),
+    ),
     Family(
         "conversions",
+        "conversions title",
+        "conversions formula",
+        "",
         _made(lambda size, d: _shop(size.rounds), lambda d: only_sales(Geometric(mean=d)), _sellers),
         "mean delay of a sale",
     ),
     Family(
         "drifting",
+        "drifting title",
+        "drifting formula",
+        "",
         _mapped("walk", "SlidingUCB", "DiscountedUCB", "DiscountedThompson", "Direct(Thompson)", "Delayed-UCB1"),
     ),
 )
@@ -171,19 +238,20 @@ def family_blocks(done: Done, size: Size, family: Family) -> list[Block]:
     found: dict[tuple[str, int], Result] = {key: done[play] for key, play in family.plays(size).items()}
     stated = {key: result for key, result in found.items() if result.bound is not None}
     verdicts = {key: result.judge(family=max(1, len(stated))) for key, result in found.items()}
-    said = finding(WORDS(f"{family.name} bound"), [verdicts[key] for key in stated])
-    if not stated:
+    title = WORDS(family.title)
+    if stated:
+        said = finding(WORDS(family.bound), [verdicts[key] for key in stated])
+    else:
         reasons = sorted({str(result.bound_reason) for result in found.values()})
-        said = Finding(WORDS("no bound", name=WORDS(f"{family.name} title")), "no bound", "; ".join(reasons))
-    title = f"<h3>{WORDS(f'{family.name} title')}</h3>"
+        said = Finding(WORDS("no bound", name=title), "no bound", "; ".join(reasons))
     return [
         WORDS.text("claim", title=title, html=WORDS(family.name)),
-        WORDS.formula(f"{family.name} formula"),
+        WORDS.formula(family.formula),
         said,
         Drawing(
             f"later-{family.name}",
             _panel(found, size, family),
-            WORDS("caption", title=WORDS(f"{family.name} title"), size=size),
+            WORDS("caption", title=title, size=size),
         ),
         Rows(
             ("algorithm", "delay", "regret", "± 95%", "bound", "verdict"),
