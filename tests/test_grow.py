@@ -25,7 +25,7 @@ from tests.postgres import cluster  # noqa: F401
 from tests.serving import Server, kill
 
 GROW = ["ucb1", "klucb", "chernoffucb", "thompsonbernoulli", "epsilongreedy", "linucb", "linearthompson", "percontext"]
-GROW += ["roundrobin", "uniform"]
+GROW += ["roundrobin", "uniform", "slidingucb", "discounteducb", "discountedthompson"]
 
 
 @pytest.fixture(autouse=True)

@@ -465,11 +465,12 @@ def test_among_all_actions_the_choice_is_the_usual_one(name):
     usual, among = (Instance(learner, key_of(2, 0), 1, plain=True) for _ in range(2))
     draw = random.Random(6)
     for _ in range(60):
-        one, two = usual.predict(None), among.predict_among(None, range(learner.actions))
+        given = np.array([draw.random() for _ in range(learner.context_size)]) if learner.context_size else None
+        one, two = usual.predict(given), among.predict_among(given, range(learner.actions))
         assert one[0] == two[0] and one[1] == pytest.approx(two[1], abs=1e-12)
         feedback = np.array([draw.random()])
-        usual.update(None, *one, feedback)
-        among.update(None, *two, feedback)
+        usual.update(given, *one, feedback)
+        among.update(given, *two, feedback)
 
 
 @pytest.mark.parametrize(
