@@ -114,6 +114,7 @@ def test_the_whole_study_is_large_enough_and_every_part_has_its_cells():
         "table",
         "related",
         "beyond",
+        "later",
         "published",
     ]
 

@@ -146,10 +146,12 @@ def test_what_is_no_context_is_refused_by_name(context: Any) -> None:
 def test_which_learners_read_what_they_answer() -> None:
     """All copies that Direct takes are those it took when the kernels' names were looked at."""
     made = {name: each.example() for name, each in bl.catalog.LEARNERS.items()}
-    assert {name for name, learner in made.items() if learner.reads_answering} == {"exp3ix", "mdpexp3"}
+    reading = {"exp3ix", "mdpexp3", "bobw24", "cappedexp3", "conversions", "otflinucb"}
+    reading |= {"slidingucb", "discounteducb", "discountedthompson"}
+    assert {name for name, learner in made.items() if learner.reads_answering} == reading
     free = {name: learner for name, learner in made.items() if not learner.context_size and not learner.point_size}
     refused = {name for name, learner in free.items() if not bl.PerContext(learner, 2).tolerates_delay}
-    assert refused == {"exp3ix", "neighborhoodwatch2"}
+    assert refused == (reading & free.keys()) | {"neighborhoodwatch2"}
 
 
 def test_pairs_without_meaning_are_refused() -> None:

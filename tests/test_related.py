@@ -52,7 +52,7 @@ def test_the_chance_of_the_middle(half):
     exact = math.comb(2 * half, half) / 4**half
     for left in (2 * half - 1, 2 * half):
         assert middle(left) == pytest.approx(exact, rel=1e-15)
-    assert states.params(bl.Cover(10_000_000)).nbytes == 8  # however many rounds there will be
+    assert states.params(bl.Cover(10_000_000)).nbytes == 16  # however many rounds there will be
 
 
 @pytest.mark.parametrize("theta", [10.0, 1000.0])

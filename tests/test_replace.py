@@ -31,6 +31,10 @@ CAPABLE = [
     bl.ChernoffUCB(3, "age"),
     bl.RoundRobin(3),
     bl.Uniform(3),
+    bl.SlidingUCB(3, 20),
+    bl.DiscountedUCB(3, 0.95),
+    bl.DiscountedThompson(3, 0.95),
+    bl.PatientBandits(3, 200, 0.4),
 ]
 MODELLED = [spec for spec in CAPABLE if type(spec).__name__ in reference.LEARNERS]
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -91,6 +95,8 @@ def test_a_replaced_action_is_as_it_was_at_the_start_and_the_others_as_they_were
     instance.replace(1)
     after = np.asarray(instance.state)
     for name in after.dtype.names:
+        if after[name].ndim == 2 and after[name].shape[1] != learner.actions:
+            continue  # of rounds
         if after[name].ndim == 2:
             fresh = [80] if name == "since" else blank[name][:, 1]
             assert after[name][:, 1] == fresh, name

@@ -15,7 +15,16 @@ PACKAGE = Path(bl.__file__).parent
 NAMES = {kind.__name__ for kind in bl.catalog.FORECASTERS.values() if kind.__module__.startswith("belated.")}
 #: Where they are named because somebody chooses them: the paper's studies, variants of two, and what is made of them by
 #: name; a shorthand of the catalog; what an adapter wraps by default; contracts about them.
-CHOOSE = ("studies/paper/", "studies/variants.py", "catalog.py", "adapters/", "checks/", "forecasters/", "__init__.py")
+CHOOSE = (
+    "studies/paper/",
+    "studies/field.py",
+    "studies/variants.py",
+    "catalog.py",
+    "adapters/",
+    "checks/",
+    "forecasters/",
+    "__init__.py",
+)
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:

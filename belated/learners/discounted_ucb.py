@@ -77,6 +77,7 @@ class DiscountedUCB(Learner):
     def replace(params, state, action):
         state.total[action] = 0.0
         state.seen[action] = 0.0
+        state.index[action] = 0.0
         state.predicted[action] = 0
 
 

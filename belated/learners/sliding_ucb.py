@@ -86,6 +86,7 @@ class SlidingUCB(Learner):
                 state.answer[place] = 0
         state.total[action] = 0.0
         state.seen[action] = 0
+        state.index[action] = 0.0
         state.predicted[action] = 0
 
 
