@@ -268,3 +268,10 @@ def test_panels_against_the_delay_show_one_axis_and_all_their_points(cells):
             left, right = axes.get_xlim()
             seen = [at for line in axes.get_lines() if line.get_marker() != "None" for at in line.get_xdata()]
             assert seen and all(left < at < right for at in seen)
+
+
+@pytest.mark.parametrize("x", ["round", "delay"])
+def test_what_a_logarithmic_axis_cannot_show_is_said(cells, x):
+    pairs = cells(RULES[:2], LAWS[:2]) + cells(RULES[2:3], LAWS[:2], regret=-5.0)
+    assert "2 of 6" in texts(plot(pairs, Look(x=x, log="y")))
+    assert "of 6" not in texts(plot(pairs, Look(x=x, log="none")))

@@ -65,7 +65,7 @@ class _Drawing:
     """A figure in the making."""
 
     def __init__(self, pairs: Sequence[tuple[Any, Any]], look: Look, axes: Any) -> None:
-        self.look, self.notes = look, list[str]()
+        self.look, self.notes, self.under = look, list[str](), 0
         self.points = self._placed(pairs)
         self.values = {part: list(dict.fromkeys(p.names[part] for p in self.points)) for part in PARTS}
         self.differ = [part for part in PARTS if len(self.values[part]) > 1]
@@ -81,6 +81,11 @@ class _Drawing:
         self.layout = Layout(len(panels), axes, look.legend, shared, across)
         for place, own in zip(self.layout.axes, panels.values(), strict=True):
             self._panel(place, own)
+        if self.under:
+            what = "lines end" if look.x == "round" else "cells are"
+            self.notes.append(
+                f"{self.under} of {len(self.points)} {what} at a mean regret of 0 or less, not on a logarithmic axis."
+            )
         self.layout.align()
         self._infinite_tick()
         self.layout.label(list(panels) if self.by else [""], title(look.x), self._ylabel(), self._caption())
@@ -231,7 +236,7 @@ class _Drawing:
     def _panel(self, axes: Any, points: Sequence[Point]) -> None:
         self._set_scales(axes)
         self.layout.ticks(axes)
-        lowest, ends = 0.0, list[float]()
+        lowest, below, ends = 0.0, 0, list[float]()
         for (forecaster, kind), line in self._lines(points).items():
             style = self._style(forecaster, kind)
             groups = [line[i : i + 1] for i in range(len(line))] if self.look.x == "round" else [line]
@@ -241,7 +246,9 @@ class _Drawing:
                 if self.look.x != "round":  # bands and bars whole, if they stay away from 0
                     ends += [*(mean + width), *np.maximum(mean - width, mean / 2)]
                 self._draw(axes, style, x, mean, width, bound)
+                below += int(np.sum(mean <= 0) if self.look.x != "round" else mean[-1] <= 0)
         if self.ylog:
+            self.under += below
             self._floor(axes, ends)
         elif lowest >= 0:
             axes.set_ylim(bottom=0)
