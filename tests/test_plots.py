@@ -254,3 +254,24 @@ def test_bounds_are_drawn_where_there_is_room_or_when_asked(played):
     assert len(played.plot().axes[0].get_lines()) == 1 + (played.verdict != "vacuous")
     assert len(played.plot(bounds=False).axes[0].get_lines()) == 1
     assert [t.get_text() for t in played.plot(bounds=True).legends[0].get_texts()] == ["direct(ucb1)", "bound"]
+
+
+def test_panels_against_the_delay_show_one_axis_and_all_their_points(cells):
+    """Also a panel of one place, and one where all is at infinity."""
+    laws = [bl.delays.Constant(1), bl.delays.Constant(100), bl.delays.Pareto(alpha=0.9, scale=2.0)]
+    laws += [bl.delays.Lossy(bl.delays.Constant(5), p) for p in (0.1, 0.3)]
+    for x, rows in (("delay", 2), ("peak", 2), ("loss", 2), (0.9, 2), ("delay", 1)):
+        pairs = [pair for rounds in (1_000, 5_000)[:rows] for pair in cells(RULES[:2], laws[2:] * rows, rounds=rounds)]
+        figure = plot(pairs + cells(RULES[:2], laws[:2]), Look(x=x, log="xy"))
+        assert len({axes.get_xlim() for axes in figure.axes}) == 1
+        for axes in figure.axes:
+            left, right = axes.get_xlim()
+            seen = [at for line in axes.get_lines() if line.get_marker() != "None" for at in line.get_xdata()]
+            assert seen and all(left < at < right for at in seen)
+
+
+@pytest.mark.parametrize("x", ["round", "delay"])
+def test_what_a_logarithmic_axis_cannot_show_is_said(cells, x):
+    pairs = cells(RULES[:2], LAWS[:2]) + cells(RULES[2:3], LAWS[:2], regret=-5.0)
+    assert "2 of 6" in texts(plot(pairs, Look(x=x, log="y")))
+    assert "of 6" not in texts(plot(pairs, Look(x=x, log="none")))

@@ -145,6 +145,7 @@ def test_one_word_for_many_cells():
     assert told("holds", *["vacuous"] * 5).word == "vacuous", "one that holds among vacuous ones is no headline"
     assert "of 1 cell: 1 x holds; in 5 more the bound is vacuous" in told("holds", *["vacuous"] * 5).detail
     assert told("holds", "holds", "vacuous").word == "holds"
+    assert told("no bound", "no bound").word == "no bound" and told("no bound", "vacuous").word == "vacuous"
     assert told("holds", "likely holds").word == "likely holds"
     for alarm in ("fails", "likely fails", "unclear"):
         assert told(alarm, "holds", *["vacuous"] * 9).word == alarm, "a warning is never outvoted"

@@ -389,6 +389,10 @@ def test_results_are_loaded_from_their_folder(small):
     assert again.frame().drop("seconds").equals(results.frame().drop("seconds"))
     with pytest.raises(InvalidArgument, match="holds no study"):
         Results.load(out / "cells")
+    with pytest.raises(InvalidArgument, match=r"study.json in it; a TOML file is read by Study.read"):
+        Study.load(next((out / "cells").glob("*.parquet")))
+    with pytest.raises(FileNotFoundError, match=r"there is no folder for cells.csv: .*nowhere"):
+        results.csv(out / "nowhere" / "cells.csv")
     next((out / "cells").glob("*.parquet")).unlink()
     with pytest.raises(InvalidArgument, match="is not complete"):
         Results.load(out)
@@ -480,6 +484,8 @@ def test_forecasters_of_a_study_are_tested_against_each_other(small):
     )
     with pytest.raises(InvalidArgument, match=r"against must be .* got 'bold\(ucb2\)'; did you mean 'bold\(ucb1\)'"):
         results.tests("bold(ucb2)")
+    for same in ("bold(ucb1())", {"name": "bold", "learner": "ucb1"}):
+        assert results.tests(same).equals(against), "other spellings of its name"
 
 
 def test_sure_p_values_agree_with_the_sure_interval():

@@ -48,7 +48,7 @@ class Look:
         for name in given:
             one_of("by", name, PARTS)
         if self.by is not None:
-            object.__setattr__(self, "by", given)
+            object.__setattr__(self, "by", tuple(dict.fromkeys(given)))
         if isinstance(self.log, bool):
             object.__setattr__(self, "log", "xy" if self.log else "none")
         if self.log is not None:

@@ -113,8 +113,8 @@ def finding(statement: str, verdicts: Iterable[Verdict], note: str = "") -> Find
     """
     given = list(verdicts)
     telling = [v for v in given if v.word not in ("vacuous", "no bound")]
-    word = min((v.word for v in telling), key=ORDER.index, default=given[0].word if given else "no bound")
-    if 2 * len(telling) < len(given) and word not in ALARMS:
+    word = min((v.word for v in telling), key=ORDER.index, default="no bound")
+    if any(v.word == "vacuous" for v in given) and 2 * len(telling) < len(given) and word not in ALARMS:
         word = "vacuous"
     parts = [counted([v.word for v in given])] if len(given) > 1 else []
     ratios = [v.ratio for v in telling if v.ratio is not None]

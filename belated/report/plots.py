@@ -65,7 +65,7 @@ class _Drawing:
     """A figure in the making."""
 
     def __init__(self, pairs: Sequence[tuple[Any, Any]], look: Look, axes: Any) -> None:
-        self.look, self.notes = look, list[str]()
+        self.look, self.notes, self.under = look, list[str](), 0
         self.points = self._placed(pairs)
         self.values = {part: list(dict.fromkeys(p.names[part] for p in self.points)) for part in PARTS}
         self.differ = [part for part in PARTS if len(self.values[part]) > 1]
@@ -81,6 +81,11 @@ class _Drawing:
         self.layout = Layout(len(panels), axes, look.legend, shared, across)
         for place, own in zip(self.layout.axes, panels.values(), strict=True):
             self._panel(place, own)
+        if self.under:
+            what = "lines end" if look.x == "round" else "cells are"
+            self.notes.append(
+                f"{self.under} of {len(self.points)} {what} at a mean regret of 0 or less, not on a logarithmic axis."
+            )
         self.layout.align()
         self._infinite_tick()
         self.layout.label(list(panels) if self.by else [""], title(look.x), self._ylabel(), self._caption())
@@ -184,6 +189,8 @@ class _Drawing:
             least = min((at for at in finite if at > 0), default=1.0)
             zero = self.look.x != "round" and (not finite or min(finite) <= 0)
             axes.set_xscale("symlog", linthresh=least, linscale=0.5) if zero else axes.set_xscale("log")
+        if self.look.x != "round":  # one axis for all panels, whatever each of them holds
+            axes.set_xlim(*self._ends())
         if self.ylog:
             axes.set_yscale("log")
 
@@ -196,6 +203,17 @@ class _Drawing:
         if self.xlog:
             return float(max(high, least) * max(2.0, (max(high, least) / least) ** 0.15))
         return high + 0.15 * (high - min(finite, default=0.0) or 1.0)
+
+    def _ends(self) -> tuple[float, float]:
+        """What the x-axis shows: the places of all cells, and some room."""
+        at = [p.at if p.at < math.inf else self._endless for p in self.points]
+        low, high = min(at), max(at)
+        if not self.xlog:
+            room = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
+            return low - room, high + room
+        least = min(number for number in (*at, 1.0) if number > 0)
+        room = max(high / max(low, least), 2.0) ** 0.08
+        return (low / room if low > 0 else -0.3 * least), max(high, least) * room
 
     def _infinite_tick(self) -> None:
         """Infinity is a place of its own at the right, behind a thin line."""
@@ -218,16 +236,20 @@ class _Drawing:
     def _panel(self, axes: Any, points: Sequence[Point]) -> None:
         self._set_scales(axes)
         self.layout.ticks(axes)
-        lowest = 0.0
+        lowest, below, ends = 0.0, 0, list[float]()
         for (forecaster, kind), line in self._lines(points).items():
             style = self._style(forecaster, kind)
             groups = [line[i : i + 1] for i in range(len(line))] if self.look.x == "round" else [line]
             for group in groups:
                 x, mean, width, bound = self._curve(group)
                 lowest = min(lowest, float(mean.min()))
+                if self.look.x != "round":  # bands and bars whole, if they stay away from 0
+                    ends += [*(mean + width), *np.maximum(mean - width, mean / 2)]
                 self._draw(axes, style, x, mean, width, bound)
+                below += int(np.sum(mean <= 0) if self.look.x != "round" else mean[-1] <= 0)
         if self.ylog:
-            self._floor(axes)
+            self.under += below
+            self._floor(axes, ends)
         elif lowest >= 0:
             axes.set_ylim(bottom=0)
 
@@ -246,9 +268,9 @@ class _Drawing:
         if bound is not None:
             axes.plot(x[there], bound[there], color=color, linestyle=(0, (6, 2)), linewidth=0.8)
 
-    def _floor(self, axes: Any) -> None:
+    def _floor(self, axes: Any, ends: Sequence[float]) -> None:
         """A logarithmic axis begins at what lines show from a tenth of the way on, not at their first steps."""
-        seen = []
+        seen = [end for end in ends if end > 0]
         for drawn in axes.get_lines():
             values = np.asarray(drawn.get_ydata(), float)
             values = values[len(values) // 10 :] if self.look.x == "round" else values

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from belated import catalog
+from belated import catalog, notation
 from belated.engine.result import Result
 from belated.errors import InvalidArgument
 from belated.protocols import Floats
-from belated.report.labels import LABELS, game_data, labels
+from belated.report.labels import LABELS, game_data, labels, short
 from belated.report.stats import corrected
 from belated.spelling import nearest
 from belated.studies.cells import Play
@@ -57,6 +58,8 @@ def paired(results: Results, against: str | None, level: float) -> polars.DataFr
     """Forecasters of one study against each other; see `Results.tests`."""
     pairs = results.pairs
     names = list(dict.fromkeys(labels(cell)["forecaster"] for cell, _ in pairs))
+    if against is not None:
+        against = _same(against, [cell for cell, _ in pairs], names)
     if against is not None and against not in names:
         hint = nearest(str(against), names) or f"there are {', '.join(names)}"
         raise InvalidArgument(f"against must be a forecaster of the study, got {against!r}; {hint}")
@@ -74,6 +77,14 @@ def paired(results: Results, against: str | None, level: float) -> polars.DataFr
     if not met:
         raise InvalidArgument("no two forecasters of the study met the same outcomes and delays")
     return _frame([_row(*pair, True, 1 - (1 - level) / len(met)) for pair in met])
+
+
+def _same(against: Any, cells: Sequence[Play], names: Sequence[str]) -> Any:
+    """The name by which cells call a forecaster that is given, or spelt, in another way."""
+    with suppress(InvalidArgument, TypeError):
+        spelt = {short("forecaster", notation.forecaster(against, c.game.actions, c.game), c.game) for c in cells}
+        return next((name for name in names if name in spelt and against not in names), against)
+    return against
 
 
 def _frame(rows: list[dict[str, Any]]) -> polars.DataFrame:

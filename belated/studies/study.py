@@ -133,7 +133,8 @@ class Study:
         """The study that was run into a folder."""
         file = Path(folder) / FILE
         if not file.exists():
-            raise InvalidArgument(f"{str(folder)!r} holds no study: there is no {FILE} in it")
+            hint = "; a TOML file is read by Study.read" if Path(folder).is_file() else ""
+            raise InvalidArgument(f"{str(folder)!r} holds no study: there is no {FILE} in it{hint}")
         data = json.loads(file.read_text(encoding="utf-8"))
         figures = tuple(Look.read(table) for table in data.get("figures", []))
         modules = data.get("import", [])
@@ -143,7 +144,7 @@ class Study:
             if not modules or "is called" not in str(error):
                 raise
             raise InvalidArgument(
-                f"{error}. The study was read with import = {modules}: call belated.imports.bring({modules}) first"
+                f"{error} (the study was read with import = {modules}: call belated.imports.bring({modules}) first)"
             ) from None
         return cls(data["title"], cells, data["description"], figures, tuple(modules))
 
