@@ -191,6 +191,11 @@ def test_the_advice_of_one_expert_for_each_action_is_exp3_with_another_rate():
             losses[due.action] += (1 - 0.1 * due.action) / due.probability
 
 
+def test_experts_come_before_actions():
+    assert bl.DelayedExp4(4, 3) == bl.DelayedExp4(experts=4, actions=3)
+    assert bl.Direct(bl.DelayedExp4(4, 3), seed=0).predict(np.ones(12)).probability == pytest.approx(1 / 3)
+
+
 def test_learners_count_what_the_run_counts():
     for spec in (bl.DelayedExp3(3), bl.HybridFTRL(3)):
         f = bl.Direct(spec, seed=0)
