@@ -305,6 +305,7 @@ def test_saved_in_mid_run_it_goes_on_identically(spec):
     [
         ({"actions": 0}, "actions must be >= 1, got 0"),
         ({"actions": 2, "caution": 0.0}, "caution must be > 0, got 0.0"),
+        ({"actions": 2, "caution": 1e308}, "caution must be <= 1e"),
         ({"actions": 2, "skip": 1}, "skip must be True or False, got 1"),
         ({"actions": 2, "window": 1}, "window must be >= 2, got 1"),
     ],

@@ -228,6 +228,7 @@ def test_bad_arguments_are_named():
         (lambda: bl.PatientBandits(2, 10, -1.0), "alpha must be > 0, got -1"),
         (lambda: bl.SuccessiveElimination(2, 1), "horizon must be >= 2, got 1"),
         (lambda: bl.OTFLinUCB(2, 2, 10, form="printed"), "form"),
+        (lambda: bl.OTFLinUCB(2, 2, 10, lam=1e308), "lam must be <= 1e"),
     ):
         with pytest.raises(InvalidArgument, match=words):
             make()
