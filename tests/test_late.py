@@ -318,6 +318,12 @@ def test_arguments_are_checked(arguments, said):
 # --- a few rounds only ---
 
 
+@pytest.mark.parametrize("longest", [-1, 1.5, None])
+def test_the_bound_of_few_rounds_names_what_is_wrong(longest):
+    with pytest.raises(InvalidArgument, match=f"longest .*{longest}"):
+        bl.bounds.capped_exp3(100, 3, 3, longest)
+
+
 @pytest.mark.parametrize(("capacity", "longest"), [(4, 30), (2, 9), (11, 100), (40, 30), (1, 0)])
 def test_no_more_rounds_are_tracked_than_there_is_room_for(capacity, longest):
     spec = bl.CappedExp3(3, capacity, longest)
