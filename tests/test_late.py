@@ -191,6 +191,11 @@ def test_the_advice_of_one_expert_for_each_action_is_exp3_with_another_rate():
             losses[due.action] += (1 - 0.1 * due.action) / due.probability
 
 
+def test_experts_come_before_actions():
+    assert bl.DelayedExp4(4, 3) == bl.DelayedExp4(experts=4, actions=3)
+    assert bl.Direct(bl.DelayedExp4(4, 3), seed=0).predict(np.ones(12)).probability == pytest.approx(1 / 3)
+
+
 def test_learners_count_what_the_run_counts():
     for spec in (bl.DelayedExp3(3), bl.HybridFTRL(3)):
         f = bl.Direct(spec, seed=0)
@@ -300,6 +305,7 @@ def test_saved_in_mid_run_it_goes_on_identically(spec):
     [
         ({"actions": 0}, "actions must be >= 1, got 0"),
         ({"actions": 2, "caution": 0.0}, "caution must be > 0, got 0.0"),
+        ({"actions": 2, "caution": 1e308}, "caution must be <= 1e"),
         ({"actions": 2, "skip": 1}, "skip must be True or False, got 1"),
         ({"actions": 2, "window": 1}, "window must be >= 2, got 1"),
     ],
@@ -310,6 +316,12 @@ def test_arguments_are_checked(arguments, said):
 
 
 # --- a few rounds only ---
+
+
+@pytest.mark.parametrize("longest", [-1, 1.5, None])
+def test_the_bound_of_few_rounds_names_what_is_wrong(longest):
+    with pytest.raises(InvalidArgument, match=f"longest .*{longest}"):
+        bl.bounds.capped_exp3(100, 3, 3, longest)
 
 
 @pytest.mark.parametrize(("capacity", "longest"), [(4, 30), (2, 9), (11, 100), (40, 30), (1, 0)])

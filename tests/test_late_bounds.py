@@ -16,7 +16,7 @@ LEARNERS = [
     bl.HybridFTRL(4, caution=0.3),
     bl.HybridFTRL(4, skip=True),
     bl.CappedExp3(4, 4, 20),
-    bl.DelayedExp4(3, 4),
+    bl.DelayedExp4(4, 3),
 ]
 
 
@@ -80,7 +80,7 @@ def test_bounds_hold_in_a_thousand_cells():
         for k in (2, 5):
             specs = [bl.DelayedExp3(k), bl.HybridFTRL(k), bl.HybridFTRL(k, 0.2), bl.HybridFTRL(k, skip=True)]
             met += cells([*specs, bl.CappedExp3(k, 5, 2 * delay)], delay, 1000, 20)
-        met += cells([bl.DelayedExp4(3, 4)], delay, 1000, 20)
+        met += cells([bl.DelayedExp4(4, 3)], delay, 1000, 20)
     assert len(met) >= 1000 and max(met) <= 1, (len(met), max(met))
 
 

@@ -126,6 +126,11 @@ def test_it_goes_through_phases():
 
 
 @plain
+def test_the_horizon_may_be_a_number_of_numpy():
+    assert bl.Direct(bl.DelayedSAPO(3, np.int64(1000)), seed=1).predict().probability == pytest.approx(1 / 3)
+
+
+@plain
 def test_the_first_loss_does_not_make_it_switch():
     f = bl.Direct(bl.DelayedSAPO(4, 10_000), seed=1)
     for _ in range(100):

@@ -227,10 +227,20 @@ def test_bad_arguments_are_named():
         (lambda: bl.DiscountedUCB(2, 0.0), "discount must be > 0, got 0"),
         (lambda: bl.PatientBandits(2, 10, -1.0), "alpha must be > 0, got -1"),
         (lambda: bl.SuccessiveElimination(2, 1), "horizon must be >= 2, got 1"),
+        (lambda: bl.PhasedElimination(2, 10**400), "horizon must be <= 9223372036854775807, got 10"),
         (lambda: bl.OTFLinUCB(2, 2, 10, form="printed"), "form"),
+        (lambda: bl.OTFLinUCB(2, 2, 10, lam=1e308), "lam must be <= 1e"),
     ):
         with pytest.raises(InvalidArgument, match=words):
             make()
+
+
+def test_bounds_of_extreme_arguments():
+    with pytest.raises(InvalidArgument, match="lam must be <= "):  # theta is drawn to 0 by more than f
+        bl.bounds.otf_lin_ucb(100, 2, 10, 0.5, lam=100.0)
+    assert bl.bounds.successive_elimination(100, [0, 0.2], 3, 100, extra=1e308) == pytest.approx(20)
+    for bound in (bl.bounds.phased_elimination, bl.bounds.optimistic_pessimistic):
+        assert bound(100, [0, 0.2], 3, 1e200) == bound(100, [0, 0.2], 3, 10**17 + 1) == pytest.approx(20)
 
 
 # --- linear ---

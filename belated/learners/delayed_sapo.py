@@ -73,7 +73,7 @@ class DelayedSAPO(Learner):
     @property
     def halvings(self) -> int:
         """How often p may be halved: phases double, so that more do not fit into the horizon."""
-        return self.horizon.bit_length() + 1
+        return int(self.horizon).bit_length() + 1
 
     def layout(self) -> np.dtype[Any]:
         one, many = (self.actions,), (self.actions, self.halvings)

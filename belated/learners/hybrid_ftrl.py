@@ -58,7 +58,7 @@ class HybridFTRL(Learner):
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
-        require.real("caution", self.caution, above=0)
+        require.real("caution", self.caution, above=0, high=1e300)
         require.boolean("skip", self.skip)
         require.integer("window", self.window, low=2, high=2**24)
 

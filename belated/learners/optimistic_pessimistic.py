@@ -46,7 +46,7 @@ class OptimisticPessimistic(Learner):
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2)
+        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
 
     @classmethod
     def example(cls) -> OptimisticPessimistic:

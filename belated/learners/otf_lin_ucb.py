@@ -52,7 +52,7 @@ class OTFLinUCB(Learner):
     def __post_init__(self) -> None:
         check_sizes(self.actions, self.features)
         require.integer("window", self.window, low=1)
-        require.real("lam", self.lam, above=0)
+        require.real("lam", self.lam, above=0, high=1e300)
         require.real("delta", self.delta, above=0, below=1)
         require.one_of("form", self.form, ("paper", "released"))
 

@@ -41,7 +41,7 @@ class PatientBandits(Learner):
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=1)
+        require.integer("horizon", self.horizon, low=1, high=2**63 - 1)
         require.real("alpha", self.alpha, above=0)
 
     @classmethod

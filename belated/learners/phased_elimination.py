@@ -41,7 +41,7 @@ class PhasedElimination(Learner):
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2)
+        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
 
     @classmethod
     def example(cls) -> PhasedElimination:

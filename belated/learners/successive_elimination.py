@@ -44,7 +44,7 @@ class SuccessiveElimination(Learner):
 
     def __post_init__(self) -> None:
         require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2)
+        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
         require.real("c", self.c, above=0)
         require.real("extra", self.extra, low=0)
 

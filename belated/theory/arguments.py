@@ -13,7 +13,7 @@ from belated.errors import InvalidArgument
 
 def whole(name: str, value: float, least: int) -> int:
     """A whole number, given as any number."""
-    if require.real(name, value, low=least) != int(value):
+    if not require.real(name, value, low=least).is_integer():
         raise InvalidArgument(f"{name} must be a whole number, got {value}")
     return int(value)
 

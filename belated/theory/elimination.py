@@ -47,7 +47,7 @@ def successive_elimination(
     extra, c = require.real("extra", extra, low=1), require.real("c", c, low=1)
     peaks = per_action("peaks", peaks, gaps.size)
     out = np.minimum(peaks + peaks[gaps == 0].min(), require.real("peak", peak, low=0, infinite=True))
-    samples = c * (3 + extra) ** 2 * math.log(horizon)
+    samples = c * (3 + extra) * (3 + extra) * math.log(horizon)
     return _regret(n, gaps, samples, out, 2 * gaps.size * n * math.pow(horizon, 1 - 2 * c))
 
 
@@ -69,7 +69,7 @@ def optimistic_pessimistic(n: float, gaps: ArrayLike, peaks: ArrayLike, horizon:
     peaks = per_action("peaks", peaks, gaps.size)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         out = 2 * (peaks + peaks[gaps == 0].min()) / gaps
-    return _regret(n, gaps, 128 * math.log(horizon), out, 2 * gaps.size * n / horizon**3)
+    return _regret(n, gaps, 128 * math.log(horizon), out, 2 * gaps.size * n * math.pow(horizon, -3))
 
 
 def phased_elimination(n: float, gaps: ArrayLike, peaks: ArrayLike, horizon: int) -> float:
@@ -91,7 +91,7 @@ def phased_elimination(n: float, gaps: ArrayLike, peaks: ArrayLike, horizon: int
         while 2.0 ** (1 - phase) >= gaps[i] and needed[i] < n:
             phase += 1
             needed[i] = math.ceil(8 * math.log(horizon) * 4.0**phase)
-    return _cut(n, gaps, lost(n, gaps, needed + peaks) + 2 * gaps.size * n / horizon**3)
+    return _cut(n, gaps, lost(n, gaps, needed + peaks) + 2 * gaps.size * n * math.pow(horizon, -3))
 
 
 def _checked(n: float, gaps: ArrayLike, horizon: int) -> tuple[float, NDArray[np.float64], int]:

@@ -106,9 +106,10 @@ def capped_exp3(n: float, actions: int, capacity: int, longest: int) -> float:
     >>> round(capped_exp3(10_000, 10, 11, 100), 1), round(capped_exp3(10_000, 10, 101, 100), 1)
     (5256.5, 4397.9)
     """
-    n, k, d = _checked(n, actions, longest)
+    n, k, _ = _checked(n, actions, 0.0)
+    d = require.integer("longest", longest, low=0)
     c = require.integer("capacity", capacity, low=1 if d == 0 else 2)
-    b = 1 if c > d else math.ceil(d / (c - 1))
+    b = 1 if c > d else -(-d // (c - 1))
     return 2.0 * math.sqrt((k * b + 2.0 * d) * n * math.log(k))
 
 

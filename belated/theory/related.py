@@ -174,8 +174,8 @@ def otf_lin_ucb(n: float, features: int, window: int, share: float, lam: float =
     """OTFLinUCB (form "paper") with probability 1 - 2 delta: R_n <= 4 f / p sqrt(2 d n L) + 4 m d L / p.
 
     d features, m the window, p = `share` = P(delay <= m) > 0, L = ln((d lam + n) / (d lam)) and f =
-    sqrt(2 ln(1 / delta) + d L). Vectors and theta of length 1 at most. As its authors state it (Vernade et al., 2020);
-    not proved here.
+    sqrt(2 ln(1 / delta) + d L). Vectors and theta of length 1 at most; lam at most f^2, because f leaves no room for
+    how far more draws theta to 0. As its authors state it (Vernade et al., 2020); not proved here.
 
     >>> round(otf_lin_ucb(100_000, 5, 100, 0.9))
     124905
@@ -183,8 +183,10 @@ def otf_lin_ucb(n: float, features: int, window: int, share: float, lam: float =
     n, d = require.real("n", n, low=1), require.integer("features", features, low=1)
     m = require.integer("window", window, low=1)
     share, lam = require.real("share", share, above=0, high=1), require.real("lam", lam, above=0)
-    spread = math.log((d * lam + n) / (d * lam))
-    width = math.sqrt(2 * math.log(1 / require.real("delta", delta, above=0, below=1)) + d * spread)
+    spread = math.log1p(n / lam / d)
+    square = 2 * math.log(1 / require.real("delta", delta, above=0, below=1)) + d * spread
+    require.real("lam", lam, high=square)
+    width = math.sqrt(square)
     return 4 * width / share * math.sqrt(2 * d * n * spread) + 4 * m * d / share * spread
 
 

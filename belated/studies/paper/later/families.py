@@ -119,7 +119,7 @@ def _hedges(size: Size, delay: int) -> dict[str, Forecaster]:
 def _advised(size: Size, delay: int) -> dict[str, Forecaster]:
     count = len(EXPERTS)
     return {
-        "DelayedExp4": Direct(DelayedExp4(ACTIONS, count)),
+        "DelayedExp4": Direct(DelayedExp4(count, ACTIONS)),
         "BOLD(Exp4)": BOLD(Exp4(ACTIONS, count)),
         "Direct(Exp4)": Direct(Exp4(ACTIONS, count)),
     }
