@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,13 +43,23 @@ def main(
     """Learning from feedback that comes late."""
 
 
+def _as_options(text: str) -> str:
+    """Names of arguments, such as time_format, as the command line has them.
+
+    >>> _as_options("say which with time_format='%Y%m%d' or unit='rounds'")
+    "say which with --time-format '%Y%m%d' or --unit 'rounds'"
+    """
+    text = re.sub(r"\b(time_format|as_of|unit)='", lambda name: f"--{name[1].replace('_', '-')} '", text)
+    return re.sub(r"(?<![\w'\"-])(time_format|as_of)(?![\w'\"])", lambda name: f"--{name[1].replace('_', '-')}", text)
+
+
 @contextmanager
 def _plain_errors() -> Iterator[None]:
     """Errors that we raise on purpose are one message, not a traceback."""
     try:
         yield
     except (BelatedError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_as_options(str(error))}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)

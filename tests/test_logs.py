@@ -277,7 +277,7 @@ def test_a_window_ends_the_wait():
     early = frame.filter(pl.col("seen") - pl.col("at") <= timedelta(minutes=30))
     assert found.log.came == early.height and found.log.longest <= hour / 2
     late = 100 - early.height
-    assert found.log.excluded == {"feedback after its decision was watched": late}
+    assert found.log.excluded == {"feedback after its decision was watched (which counts as one without)": late}
     assert found.log.open == found.data()["outstanding"]["at_end"] <= 31 and found.peak <= 31
     assert found.log.ended == 300 - found.log.came - found.log.open
     assert f"watched no longer, without feedback: {found.log.ended} decisions" in found.summary()

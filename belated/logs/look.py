@@ -17,7 +17,7 @@ from belated.logs.words import show_moment
 #: The share of rows that make no sense, such as feedback before its decision, from which on a log is refused.
 MOST = 0.01
 #: What is said of feedback that came too late, and counts as none.
-LATE = "feedback after its decision was watched"
+LATE = "feedback after its decision was watched (which counts as one without)"
 
 
 @dataclass(frozen=True)
