@@ -63,10 +63,19 @@ class Copier:
         self.written = written.getvalue()
 
     def copied(self) -> dict[int, Any]:
-        reader = pickle.Unpickler(io.BytesIO(self.written))
-        reader.persistent_load = self.shared.__getitem__  # type: ignore[method-assign]
-        blocks: dict[int, Any] = reader.load()
+        blocks: dict[int, Any] = _Reader(self.written, self.shared).load()
         return blocks
+
+
+class _Reader(pickle.Unpickler):
+    """Reads what was written, with what is shared in its places."""
+
+    def __init__(self, written: bytes, shared: list[Any]) -> None:
+        super().__init__(io.BytesIO(written))
+        self.shared = shared
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.shared[pid]
 
 
 class Fresh(ir.Block):
