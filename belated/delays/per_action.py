@@ -13,20 +13,13 @@ from belated import require
 from belated.delays.law import Law, Sampler, check_law
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel
-from belated.protocols import NEVER, Floats
+from belated.protocols import NEVER, Delays, Floats
 
 
 @dataclass(frozen=True)
-class PerAction(Law):
-    """The delay of a round follows the law of the action that was played.
+class Several(Delays):
+    """Delays by one of several laws."""
 
-    >>> import belated as bl
-    >>> law = bl.delays.PerAction([bl.delays.Constant(3), bl.delays.Geometric(mean=50)])
-    >>> law.mean_of(1)
-    50
-    """
-
-    depends_on_action = True
     laws: Sequence[Law]
 
     def __post_init__(self) -> None:
@@ -40,12 +33,40 @@ class PerAction(Law):
         """Those that differ, in order of first appearance."""
         return tuple(dict.fromkeys(law.sampler for law in self.laws))
 
-    def params(self) -> Floats:
-        """For each action which sampler, and where its numbers start, counted from here; then the numbers."""
+    def _table(self, start: int) -> Floats:
+        """For each law which sampler, and where its numbers start, if the table starts there; then the numbers."""
         parts = [law.params() for law in self.laws]
         which = [self._samplers.index(law.sampler) for law in self.laws]
-        starts = 2 * len(parts) + np.cumsum([0, *(len(part) for part in parts[:-1])])
+        starts = start + 2 * len(parts) + np.cumsum([0, *(len(part) for part in parts[:-1])])
         return np.concatenate([np.column_stack([which, starts]).ravel(), *parts])
+
+    @property
+    def maximum(self) -> int | None:
+        largest = [law.maximum for law in self.laws]
+        if NEVER in largest:
+            return NEVER
+        known = [m for m in largest if m is not None]
+        return max(known) if len(known) == len(largest) else None
+
+    def longest(self) -> int | None:
+        return min((n for law in self.laws if (n := law.longest()) is not None), default=None)
+
+
+@dataclass(frozen=True)
+class PerAction(Several, Law):
+    """The delay of a round follows the law of the action that was played.
+
+    >>> import belated as bl
+    >>> law = bl.delays.PerAction([bl.delays.Constant(3), bl.delays.Geometric(mean=50)])
+    >>> law.mean_of(1)
+    50
+    """
+
+    depends_on_action = True
+
+    def params(self) -> Floats:
+        """For each action which sampler, and where its numbers start, counted from here; then the numbers."""
+        return self._table(0)
 
     @property
     def sampler(self) -> Sampler:
@@ -71,17 +92,6 @@ class PerAction(Law):
 
     def mean_of(self, action: int) -> float | None:
         return self.laws[action].mean_of(action)
-
-    @property
-    def maximum(self) -> int | None:
-        largest = [law.maximum for law in self.laws]
-        if NEVER in largest:
-            return NEVER
-        known = [m for m in largest if m is not None]
-        return max(known) if len(known) == len(largest) else None
-
-    def longest(self) -> int | None:
-        return min((n for law in self.laws if (n := law.longest()) is not None), default=None)
 
 
 @cache

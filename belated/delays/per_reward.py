@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from belated import require
-from belated.delays.law import Law, Sampler, check_law
-from belated.delays.per_action import make_choice
+from belated.delays.law import Sampler
+from belated.delays.per_action import Several, make_choice
 from belated.kernels.compile import kernel
 from belated.kernels.random import delay_draw
-from belated.protocols import NEVER, Delays, Floats
+from belated.protocols import Floats
 
 
 @dataclass(frozen=True)
-class PerReward(Delays):
+class PerReward(Several):
     """The delay of a round follows the law of its reward: 0 to 1 is cut into as many equal parts as there are laws.
 
     With two laws, rewards below 1/2 follow the first, others the second. Sales that come late, while nobody says that
@@ -31,26 +30,14 @@ class PerReward(Delays):
     """
 
     depends_on_reward = True
-    laws: Sequence[Law]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "laws", tuple(require.sequence("laws", self.laws)))
-        for i, law in enumerate(self.laws):
-            check_law(f"laws[{i}]", law)
-        object.__setattr__(self, "iid", all(law.iid for law in self.laws))
+        super().__post_init__()
         object.__setattr__(self, "depends_on_action", any(law.depends_on_action for law in self.laws))
-
-    @property
-    def _samplers(self) -> tuple[Sampler, ...]:
-        """Those that differ, in order of first appearance."""
-        return tuple(dict.fromkeys(law.sampler for law in self.laws))
 
     def params(self) -> Floats:
         """How many laws; for each which sampler, and where its numbers start; then the numbers."""
-        parts = [law.params() for law in self.laws]
-        which = [self._samplers.index(law.sampler) for law in self.laws]
-        starts = 1 + 2 * len(parts) + np.cumsum([0, *(len(part) for part in parts[:-1])])
-        return np.concatenate([[float(len(parts))], np.column_stack([which, starts]).ravel(), *parts])
+        return np.concatenate([[float(len(self.laws))], self._table(1)])
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -60,17 +47,6 @@ class PerReward(Delays):
     def check_actions(self, actions: int) -> None:
         for law in self.laws:
             law.check_actions(actions)
-
-    @property
-    def maximum(self) -> int | None:
-        largest = [law.maximum for law in self.laws]
-        if NEVER in largest:
-            return NEVER
-        known = [m for m in largest if m is not None]
-        return max(known) if len(known) == len(largest) else None
-
-    def longest(self) -> int | None:
-        return min((n for law in self.laws if (n := law.longest()) is not None), default=None)
 
 
 @cache

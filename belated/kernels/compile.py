@@ -27,10 +27,8 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.serialize import dumps
-
-from belated.kernels.inlining import Compiler
 
 log = logging.getLogger("belated")
 
@@ -42,6 +40,15 @@ _plain: dict[FunctionType, FunctionType] = {}
 _pointers: dict[tuple[str, str], Any] = {}
 _told: set[str] = set()
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+
+
+class Inlining(Compiler):
+    """Numba's compiler with our way to put kernels into their callers. That is loaded when something is compiled."""
+
+    def define_pipelines(self) -> list[Any]:
+        from belated.kernels.inlining import with_inlining
+
+        return [with_inlining(passes) for passes in super().define_pipelines()]
 
 
 def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
@@ -63,7 +70,7 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
         return function
     if function not in _kernels:
         dispatcher: Any = numba.njit(
-            nogil=True, error_model="numpy", inline="always" if inline else "never", pipeline_class=Compiler
+            nogil=True, error_model="numpy", inline="always" if inline else "never", pipeline_class=Inlining
         )(function)
         digest = _digest(function, inline)
         if digest is not None:
@@ -160,7 +167,7 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
 
     options = {"nopython": True, "nogil": True, "error_model": "numpy"}
     carrier: Any = CFunc(
-        compiled.py_func, (signature.args, signature.return_type), locals={}, options=options, pipeline_class=Compiler
+        compiled.py_func, (signature.args, signature.return_type), locals={}, options=options, pipeline_class=Inlining
     )
     if digest is not None:
         carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", digest)

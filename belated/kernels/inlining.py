@@ -14,7 +14,6 @@ from collections import OrderedDict, defaultdict
 from types import FunctionType
 from typing import Any
 
-import numba.core.compiler
 from numba.core import ir
 from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import DefaultPassBuilder
@@ -139,10 +138,3 @@ def with_inlining(passes: PassManager) -> PassManager:
 
 def untyped_passes(state: Any) -> PassManager:
     return with_inlining(DefaultPassBuilder.define_untyped_pipeline(state))
-
-
-class Compiler(numba.core.compiler.Compiler):
-    """Numba's compiler with our inlining."""
-
-    def define_pipelines(self) -> list[PassManager]:
-        return [with_inlining(passes) for passes in super().define_pipelines()]

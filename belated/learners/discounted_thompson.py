@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from belated import require
-from belated.learners.discounted_ucb import enter_faded, fade
+from belated.learners.discounted import Discounted, fade
 from belated.learners.thompson import drawn
-from belated.protocols import Learner
 
 
 @dataclass(frozen=True)
-class DiscountedThompson(Learner):
+class DiscountedThompson(Discounted):
     """For rewards that drift: Thompson sampling from Beta(1 + S, 1 + F), every reward r weighed by discount^age.
 
     S is the sum of weight r of an action's rewards, F that of weight (1 - r). The age of a reward is the number of
@@ -28,25 +26,8 @@ class DiscountedThompson(Learner):
     >>> f.update(f.predict().ticket, 1.0)
     """
 
-    guarantee = "none stated under delay"
-    can_grow = True
-    actions: int
-    discount: float
-
-    def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-        require.real("discount", self.discount, above=0, high=1)
-
-    @classmethod
-    def example(cls) -> DiscountedThompson:
-        """Three actions, of which a reward counts half after 14 rounds."""
-        return cls(3, 0.95)
-
     def layout(self) -> np.dtype[Any]:
         return np.dtype([("total", "f8", (self.actions,)), ("seen", "f8", (self.actions,))])
-
-    def params(self) -> dict[str, Any]:
-        return {"discount": float(self.discount)}
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -59,10 +40,6 @@ class DiscountedThompson(Learner):
         action, probability = drawn(params, state.total, state.seen, draw, allowed)
         fade(params, state)
         return action, probability
-
-    @staticmethod
-    def update(params, state, context, action, probability, feedback):
-        enter_faded(params, state, action, feedback[0])
 
     @staticmethod
     def replace(params, state, action):

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from belated import require
 from belated.kernels.compile import kernel
-from belated.kernels.elementary import exp, log
+from belated.kernels.elementary import log
 from belated.kernels.ties import largest_among, largest_index
-from belated.protocols import Learner
+from belated.learners.discounted import Discounted, fade
 
 
 @dataclass(frozen=True)
-class DiscountedUCB(Learner):
+class DiscountedUCB(Discounted):
     """For rewards that drift: plays the largest mean + 2 sqrt(0.6 ln W / N), every reward weighed by discount^age.
 
     N is the sum of the weights of an action's rewards, W that of all actions, 1 at least; with N = 0 the index is
@@ -32,26 +31,9 @@ class DiscountedUCB(Learner):
     0
     """
 
-    guarantee = "none stated under delay"
-    can_grow = True
-    actions: int
-    discount: float
-
-    def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-        require.real("discount", self.discount, above=0, high=1)
-
-    @classmethod
-    def example(cls) -> DiscountedUCB:
-        """Three actions, of which a reward counts half after 14 rounds."""
-        return cls(3, 0.95)
-
     def layout(self) -> np.dtype[Any]:
         k = (self.actions,)
         return np.dtype([*((name, "f8", k) for name in ("total", "seen", "index")), ("predicted", "i8", k)])
-
-    def params(self) -> dict[str, Any]:
-        return {"discount": float(self.discount)}
 
     @staticmethod
     def predict(params, state, context, draw):
@@ -68,10 +50,6 @@ class DiscountedUCB(Learner):
         state.predicted[action] += 1
         fade(params, state)
         return action, 1.0
-
-    @staticmethod
-    def update(params, state, context, action, probability, feedback):
-        enter_faded(params, state, action, feedback[0])
 
     @staticmethod
     def replace(params, state, action):
@@ -91,20 +69,3 @@ def weigh(state):
     for i in range(len(state.seen)):
         seen = state.seen[i]
         state.index[i] = state.total[i] / seen + width / math.sqrt(seen) if seen > 0.0 else math.inf
-
-
-@kernel
-def fade(params, state):
-    """All that was told is one prediction older."""
-    for i in range(len(state.seen)):
-        state.total[i] *= params.discount
-        state.seen[i] *= params.discount
-
-
-@kernel
-def enter_faded(params, state, action, reward):
-    """A reward, with the weight of its age."""
-    age = state.predictions - state.answering
-    weight = 1.0 if age == 0 else exp(float(age) * log(params.discount))
-    state.total[action] += weight * reward
-    state.seen[action] += weight

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from belated import require
 from belated.kernels.compile import kernel, plain
 from belated.kernels.elementary import log
 from belated.kernels.ties import remaining
-from belated.protocols import Floats, Learner
+from belated.learners.eliminating import Eliminating
+from belated.protocols import Floats
 from belated.theory import elimination
 
 
 @dataclass(frozen=True)
-class OptimisticPessimistic(Learner):
+class OptimisticPessimistic(Eliminating):
     """Successive elimination that holds even where delays depend on rewards.
 
     An action that was predicted m times has the width w = sqrt(2 ln T / m), T the horizon. Its upper bound takes what
@@ -39,14 +39,7 @@ class OptimisticPessimistic(Learner):
     """
 
     guarantee = "sum_i 128 ln T / gap_i + gap_i + 2 E(G_i + G_best) + 2K/T^2 told directly, any delays, n <= T"
-    reads_answering = False
     any_delays = True
-    actions: int
-    horizon: int
-
-    def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
 
     @classmethod
     def example(cls) -> OptimisticPessimistic:
@@ -80,14 +73,8 @@ class OptimisticPessimistic(Learner):
         state.seen[action] += 1
         look(params, state, action)
 
-    def stochastic_bound(self, n: float, means: Floats) -> float | None:
-        said = self.delayed_bound(n, means, np.zeros(self.actions), 0.0)
-        return None if isinstance(said, str) else said
-
-    def delayed_bound(self, n: float, means: Floats, peaks: Floats, peak: float | None) -> float | str:
-        if n > self.horizon:
-            return f"its bound is for {self.horizon} rounds at most, its horizon"
-        return elimination.optimistic_pessimistic(n, means.max() - means, peaks, self.horizon)
+    def proved(self, n: float, gaps: Floats, peaks: Floats, peak: float | None) -> float | str:
+        return elimination.optimistic_pessimistic(n, gaps, peaks, self.horizon)
 
 
 @kernel

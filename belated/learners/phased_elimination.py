@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from belated import require
 from belated.kernels.compile import kernel, plain
 from belated.kernels.elementary import log
-from belated.protocols import Floats, Learner
+from belated.learners.eliminating import Eliminating
+from belated.protocols import Floats
 from belated.theory import elimination
 
 
 @dataclass(frozen=True)
-class PhasedElimination(Learner):
+class PhasedElimination(Eliminating):
     """In phase l = 1, 2, ... every action that is left is played until 8 ln T 4^l of its rewards are in.
 
     T is the horizon. Of the actions that lack rewards the one predicted fewest times is played. When none does, an
@@ -35,13 +35,6 @@ class PhasedElimination(Learner):
     """
 
     guarantee = "sum_i 128 ln T / gap_i + gap_i (1 + E G_i) + 2K/T^2 told directly, i.i.d. rewards, n <= T"
-    reads_answering = False
-    actions: int
-    horizon: int
-
-    def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
 
     @classmethod
     def example(cls) -> PhasedElimination:
@@ -71,14 +64,8 @@ class PhasedElimination(Learner):
         state.total[action] += feedback[0]
         state.seen[action] += 1
 
-    def stochastic_bound(self, n: float, means: Floats) -> float | None:
-        said = self.delayed_bound(n, means, np.zeros(self.actions), 0.0)
-        return None if isinstance(said, str) else said
-
-    def delayed_bound(self, n: float, means: Floats, peaks: Floats, peak: float | None) -> float | str:
-        if n > self.horizon:
-            return f"its bound is for {self.horizon} rounds at most, its horizon"
-        return elimination.phased_elimination(n, means.max() - means, peaks, self.horizon)
+    def proved(self, n: float, gaps: Floats, peaks: Floats, peak: float | None) -> float | str:
+        return elimination.phased_elimination(n, gaps, peaks, self.horizon)
 
 
 @kernel

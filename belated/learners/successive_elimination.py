@@ -12,12 +12,13 @@ from belated import require
 from belated.kernels.compile import plain
 from belated.kernels.elementary import log
 from belated.kernels.ties import remaining
-from belated.protocols import Floats, Learner
+from belated.learners.eliminating import Eliminating
+from belated.protocols import Floats
 from belated.theory import elimination
 
 
 @dataclass(frozen=True)
-class SuccessiveElimination(Learner):
+class SuccessiveElimination(Eliminating):
     """Plays all actions in turn, and an action never again once it is clearly worse than another.
 
     With s observations an action has the width w = sqrt(c ln T / s), T the horizon. It is out where mean + extra w is
@@ -36,15 +37,11 @@ class SuccessiveElimination(Learner):
     """
 
     guarantee = "sum_i 32 ln T / gap_i + gap_i (1 + E max(G_i, G_best)) + 2K/T^2 told directly, i.i.d. rewards, n <= T"
-    reads_answering = False
-    actions: int
-    horizon: int
     c: float = 2.0
     extra: float = 1.0
 
     def __post_init__(self) -> None:
-        require.integer("actions", self.actions, low=1)
-        require.integer("horizon", self.horizon, low=2, high=2**63 - 1)
+        super().__post_init__()
         require.real("c", self.c, above=0)
         require.real("extra", self.extra, low=0)
 
@@ -83,15 +80,8 @@ class SuccessiveElimination(Learner):
         state.upper[action] = mean + params.extra * width
         state.lower[action] = mean - width
 
-    def stochastic_bound(self, n: float, means: Floats) -> float | None:
-        said = self.delayed_bound(n, means, np.zeros(self.actions), 0.0)
-        return None if isinstance(said, str) else said
-
-    def delayed_bound(self, n: float, means: Floats, peaks: Floats, peak: float | None) -> float | str:
-        if n > self.horizon:
-            return f"its bound is for {self.horizon} rounds at most, its horizon"
+    def proved(self, n: float, gaps: Floats, peaks: Floats, peak: float | None) -> float | str:
         if self.extra < 1 or self.c < 1:
             return f"its bound is proved for c >= 1 and extra >= 1, here c = {self.c:g} and extra = {self.extra:g}"
         most = math.inf if peak is None else peak
-        gaps = means.max() - means
         return elimination.successive_elimination(n, gaps, peaks, self.horizon, self.c, self.extra, most)
