@@ -211,7 +211,14 @@ def _slow_best(delay: int) -> PerAction:
 MEAN_DELAY = "mean delay, geometric"
 WORLDS = (
     World("iid", "i.i.d. rewards", MEAN_DELAY, _arms, _geometric),
-    World("wave", "a square wave", "delay, constant; half a wave takes twice as long", wave, Constant, constant=True),
+    World(
+        "wave",
+        "a square wave",
+        f"delay, constant; half a wave takes twice as long, {SHORTEST} rounds at least",
+        wave,
+        Constant,
+        constant=True,
+    ),
     World("walk", "a random walk", MEAN_DELAY, _walk, _geometric),
     World("lossy", "lossy feedback", "mean delay of what comes, geometric", _arms, _lossy),
     World(
