@@ -8,16 +8,15 @@ from typing import Any
 from belated.ledger import access
 from belated.ledger.experiment import RULES, Experiment
 from belated.ledger.items import Administration, Archive, Change, Grow, Replace
-from belated.ledger.store import OWN, Event, Note, Writer
+from belated.ledger.store import Note, Writer
+from belated.ledger.work import Work
 
 
-def change(item: Change, experiment: Experiment, session: Writer, now: float) -> Experiment:
+def change(item: Change, experiment: Experiment, work: Work) -> Experiment:
     """The experiment with its new rules. That is an event beside those of its states; `verify` follows them."""
     changed = experiment.changed_to(item.rules)
     if changed.changes > experiment.changes:
-        text = json.dumps(differences(experiment, changed))
-        event = Event(experiment.id, OWN, changed.changes, "change", None, None, None, text, None, now)
-        session.add_events([event])
+        work.note(changed.changes, json.dumps(differences(experiment, changed)))
     return changed
 
 

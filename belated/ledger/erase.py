@@ -14,14 +14,15 @@ from belated.ledger.store import Reader, Writer
 DELETED = "deleted"
 #: Tables that are in order by experiment, with what follows in their keys.
 ORDERED = {
-    "events": "instance, seq",
+    "events": "place",
+    "decisions": "round",
     "states": "instance",
     "checkpoints": "instance, seq",
     "queue": "cell, position",
     "keys": "key",
 }
 #: Tables that are read from end to end, with their keys.
-READ = {"decisions": "ticket", "remarks": "id"}
+READ = {"remarks": "id"}
 #: Tables with a few rows of an experiment.
 SMALL = ("counters", "folds")
 
@@ -46,8 +47,7 @@ def step(session: Writer, limit: int) -> bool:
         if done:
             for table in SMALL:
                 session.tell(f"DELETE FROM {table} WHERE experiment = ?", (int(number),))
-            for key in (f"checkpointed {number}", f"unfolded {number}"):
-                session.tell("DELETE FROM meta WHERE key = ?", (key,))
+            session.tell("DELETE FROM meta WHERE key = ?", (f"checkpointed {number}",))
             del left[number]
         session.set_meta(DELETED, json.dumps(left))
         return bool(left)
@@ -69,15 +69,14 @@ def _read(session: Writer, experiment: int, places: dict[str, Any], limit: int) 
     for table, key in READ.items():
         if places.get(table) == "end":
             continue
-        after = bytes.fromhex(places.get(table, "")) if key == "ticket" else places.get(table, 0)
+        after = places.get(table, 0)
         sql = f"SELECT {key}, experiment FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT ?"
         rows = session.ask(sql, (after, limit))
         for place, number in rows:
             if number == experiment:
                 session.tell(f"DELETE FROM {table} WHERE {key} = ?", (place,))
         if len(rows) == limit:
-            last = rows[-1][0]
-            places[table] = last.hex() if key == "ticket" else last
+            places[table] = rows[-1][0]
             return False
         places[table] = "end"
     return True

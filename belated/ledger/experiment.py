@@ -7,9 +7,9 @@ import math
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,11 +49,21 @@ MESSAGE = 500
 
 @dataclass(frozen=True)
 class Retired:
-    """The name that an action had up to a round."""
+    """The name that an action had up to a round. Another took its number at `place` of the log (0: before logs had
+    places, when every state was changed at once)."""
 
     action: int
     name: str
     round: int
+    place: int = 0
+
+
+class Turn(NamedTuple):
+    """Where in the log an action was replaced or added: a state from before changes when it is next used."""
+
+    place: int
+    kind: str
+    action: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +80,8 @@ class Experiment:
     outstanding: int = OUTSTANDING
     retention: float | None = None
     retired: tuple[Retired, ...] = ()
+    #: At which places of the log actions were added; the last of them is the last action.
+    added: tuple[int, ...] = ()
     id: int = 0
     created_at: float = 0.0
     archived_at: float | None = None
@@ -97,6 +109,21 @@ class Experiment:
         """Whether each state has a life of its own: instances from pools, and a rule that keeps nothing beside them."""
         rule = self.forecaster
         return rule.grows and rule.layout() is None and not rule.queues()
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """Where actions were replaced and added, in order."""
+        first = len(self.actions) - len(self.added)
+        found = [Turn(old.place, "replace", old.action) for old in self.retired if old.place]
+        return tuple(sorted(found + [Turn(place, "grow", first + n) for n, place in enumerate(self.added)]))
+
+    def size_at(self, place: int) -> int:
+        """How many actions there were after the event at that place."""
+        return len(self.actions) - sum(each > place for each in self.added)
+
+    def was_replaced(self, action: int, round_: int, place: float = math.inf) -> bool:
+        """Whether the action of a decision of that round had been replaced when the event at that place came."""
+        return any(old.action == action and round_ <= old.round and 0 < old.place < place for old in self.retired)
 
     @cached_property
     def takes_numbers(self) -> bool:
@@ -194,15 +221,16 @@ class Experiment:
                 return old.name
         return self.actions[action]
 
-    def renamed(self, action: int, name: str, round_: int) -> Experiment:
-        """The experiment after a new action took the place of an old one."""
+    def renamed(self, action: int, name: str, round_: int, place: int) -> Experiment:
+        """The experiment after a new action took the place of an old one, by the event at that place."""
         _check_names([*self.actions, name])
         check_letters("the name of an action", name)
         names = tuple(name if i == action else old for i, old in enumerate(self.actions))
-        return replace(self, actions=names, retired=(*self.retired, Retired(action, self.actions[action], round_)))
+        old = Retired(action, self.actions[action], round_, place)
+        return replace(self, actions=names, retired=(*self.retired, old))
 
-    def grown(self, name: str) -> Experiment:
-        """The experiment with one more action."""
+    def grown(self, name: str, place: int = 0) -> Experiment:
+        """The experiment with one more action, by the event at that place."""
         if self.archived_at is not None:
             raise Refused("archived", f"{self.name} is archived: it gets no more actions")
         if name in self.actions:
@@ -210,7 +238,7 @@ class Experiment:
         _check_names([*self.actions, name])
         check_letters("the name of an action", name)
         self.forecaster.check_grow()
-        made = self.sized((*self.actions, name))
+        made = replace(self.sized((*self.actions, name)), added=(*self.added, place))
         _check_size(made.learner)
         return made
 
@@ -255,7 +283,8 @@ class Experiment:
     def row(self) -> ExperimentRow:
         """As it is stored."""
         version, layout = self.stored or (self.learner.version, layout_text(self.learner))
-        spec = self.spec() | {"retired": [[old.action, old.name, old.round] for old in self.retired]}
+        spec = self.spec() | {"retired": [list(astuple(old)) for old in self.retired]}
+        spec |= {"added": list(self.added)} if self.added else {}
         spec |= {"changes": self.changes} if self.changes else {}
         return ExperimentRow(self.id, self.name, json.dumps(spec), version, layout, self.created_at, self.archived_at)
 
@@ -264,6 +293,7 @@ class Experiment:
         """What `row` stored; it may be of another version of its learner, see `upkeep.py`."""
         spec = json.loads(row.spec)
         retired = tuple(Retired(*old) for old in spec.pop("retired", ()))
+        added = tuple(require.integer("added", place, low=0) for place in spec.pop("added", ()))
         changes = require.integer("changes", spec.pop("changes", 0), low=0)
         strange = sorted(spec.keys() - make.__annotations__.keys())
         if strange:
@@ -273,7 +303,7 @@ class Experiment:
         if stored == (made.learner.version, layout_text(made.learner)):
             stored = None  # type: ignore[assignment]
         dates: dict[str, Any] = {"created_at": row.created_at, "archived_at": row.archived_at}
-        return replace(made, id=row.id, retired=retired, changes=changes, stored=stored, **dates)
+        return replace(made, id=row.id, retired=retired, added=added, changes=changes, stored=stored, **dates)
 
 
 def make(

@@ -13,14 +13,15 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.player import vector
-from belated.ledger.store import DecisionRow, Store
+from belated.ledger.store import DecisionRow, Remark, Store
 
 #: Rows that are in memory at a time.
 CHUNK = 20_000
 
 
-def export(store: Store, name: str, file: str | Path) -> int:
-    """Write all decisions by round; how many they were.
+def export(store: Store, name: str, file: str | Path, since: float = 0.0) -> int:
+    """Write all decisions by round; how many they were. With `since` (seconds since 1970) only those that were made or
+    have ended since then, for who has the rest already.
 
     `propensity` says whether `probability` is the chance with which the action was played, by which one may divide.
     Under QPM-D it is that of the learner's pending query, and a held action is played for certain. There is no
@@ -33,28 +34,37 @@ def export(store: Store, name: str, file: str | Path) -> int:
 
     with store.read() as session:
         row = next((row for row in session.experiments() if row.name == name), None)
-        if row is None:
-            raise InvalidArgument(f"there is no experiment called {name!r}")
-        try:
-            experiment = Experiment.from_row(row)
-        except Exception as error:
-            raise InvalidState(f"{name} cannot be opened: {hinted(error)}") from None
-        schema = _schema(experiment, pa)
-        count, made = 0, Path(f"{file}.part")  # what was there before stays until this is whole
-        try:
-            with pq.ParquetWriter(made, schema) as writer:
-                for rows in session.decisions_of(experiment.id, CHUNK):
-                    writer.write_table(_table(experiment, rows, schema, pa))
-                    count += len(rows)
-            made.replace(file)
-        finally:
-            made.unlink(missing_ok=True)
+    if row is None:
+        raise InvalidArgument(f"there is no experiment called {name!r}")
+    try:
+        experiment = Experiment.from_row(row)
+    except Exception as error:
+        raise InvalidState(f"{name} cannot be opened: {hinted(error)}") from None
+    schema = _schema(experiment, pa)
+    count, last, made = 0, 0, Path(f"{file}.part")  # what was there before stays until this is whole
+    try:
+        with pq.ParquetWriter(made, schema) as writer:
+            while True:
+                with store.read() as session:  # a slice at a time: nobody waits for the whole
+                    rows = session.decisions_after(experiment.id, last, CHUNK, since)
+                    remarks = session.remarks([each.ticket for each in rows])
+                if not rows:
+                    break
+                writer.write_table(_table(experiment, rows, remarks, schema, pa))
+                count, last = count + len(rows), rows[-1].round
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)
     return count
 
 
-def _table(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa: Any) -> Any:
+def _table(experiment: Experiment, rows: Sequence[DecisionRow], remarks: Sequence[Remark], schema: Any, pa: Any) -> Any:
+    said: dict[bytes, list[dict[str, Any]]] = {}
+    for each in remarks:
+        told = {"kind": each.kind, "value": each.value, "at": round(each.at * 1e6)}
+        said.setdefault(each.ticket, []).append(told)
     try:
-        columns = zip(*(_values(experiment, row) for row in rows), strict=True)
+        columns = zip(*((*_values(experiment, row), said.get(row.ticket, [])) for row in rows), strict=True)
         arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:  # Arrow's are among these
         raise Damaged(f"{experiment.name} is damaged: a decision cannot be what was decided: {error}") from None
@@ -81,6 +91,8 @@ def _schema(experiment: Experiment, pa: Any) -> Any:
             ("expires_at", moment),
             ("closed_at", moment),
             ("instance", pa.int64()),
+            # Feedback that came too late, or beside another: on record, and not learned. Values are JSON.
+            ("remarks", pa.list_(pa.struct([("kind", pa.string()), ("value", pa.string()), ("at", moment)]))),
         ]
     )
 

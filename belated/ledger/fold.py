@@ -15,7 +15,7 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
 from belated.ledger.price import Met, price
-from belated.ledger.store import Event
+from belated.ledger.store import ALL, Event
 from belated.theory.intervals import from_sums
 
 #: Raised whenever what a saved fold holds, or means, changes. Those that say nothing are of the first.
@@ -57,6 +57,7 @@ class Fold:
         self.longest = 0.0
         self.series: list[list[float]] = []
         self.spacing = 1.0
+        self.at = 0.0  # when the last event was
         if data is not None:
             earlier: list[int] | None = None if data.get("kinds", {}).get("default") else []
             self.__dict__.update({"total": None, "defaults": earlier} | data)
@@ -74,10 +75,11 @@ class Fold:
     def add(self, event: Event) -> None:
         """The next event."""
         kind, action = event.kind, event.action or 0
+        self.at = event.at
         if kind == "change":
             return
         if kind in ("replace", "grow"):
-            if event.instance == 0:
+            if event.instance in (0, ALL):
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
                 self._have(action + 1)
                 self.before[action] = self.pulls[action]
@@ -173,7 +175,8 @@ class Fold:
             return False
         lists = (self.pulls, self.before, self.open, self.peaks, [] if self.defaults is None else self.defaults)
         wide = ((self.rewards, 3), (self.waits, 6), (self.series, 5))
-        numbers = [self.outstanding, self.peak, self.total or 0, self.longest, self.spacing, self.seats, self.instances]
+        numbers = [self.outstanding, self.peak, self.total or 0, self.longest, self.spacing, self.at]
+        numbers += [self.seats, self.instances]
         numbers += [each for some in (self.kinds, self.symbols, self.delays) for each in some.values()]
         numbers += [each for some in lists for each in some]
         numbers += [each for rows, width in wide for row in rows for each in row if len(row) == width]

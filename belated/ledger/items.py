@@ -187,6 +187,13 @@ class Sweep:
 
 
 @dataclass(slots=True, eq=False)
+class Save:
+    """Put learner states on record, about so many. Answer: whether more are to be written."""
+
+    limit: int = 2000
+
+
+@dataclass(slots=True, eq=False)
 class Upkeep:
     """Save statistics, forget old idempotency keys, and what is past its retention. Answer: whether more is to do.
 
@@ -214,7 +221,7 @@ class Record:
 Administration = Create | Archive | Change | Delete | Replace | Grow
 #: What shares a transaction.
 SHARED = (Decide, Feedback, Cancel)
-Item = Administration | Erase | Decide | Feedback | Cancel | Sweep | Upkeep | Record | Probe
+Item = Administration | Erase | Decide | Feedback | Cancel | Sweep | Save | Upkeep | Record | Probe
 Outcome = str | Refused
 
 

@@ -21,6 +21,7 @@ from belated.ledger.errors import Damaged, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults, explained
 from belated.ledger.folder import Folder
+from belated.ledger.follow import is_stale
 from belated.ledger.items import (
     SHARED,
     Administration,
@@ -35,15 +36,17 @@ from belated.ledger.items import (
     Probe,
     Record,
     Replace,
+    Save,
     Sweep,
     Upkeep,
     read_value,
     waited,
 )
 from belated.ledger.player import Player, make_instance, vector
+from belated.ledger.replica import Replica
 from belated.ledger.requests import Placed, Requests, tickets, unknown
 from belated.ledger.store import DecisionRow, ExperimentRow, Key, Remark, Store, Writer
-from belated.ledger.work import Running, Work
+from belated.ledger.work import Page, Running, Work
 
 log = logging.getLogger("belated")
 
@@ -52,6 +55,8 @@ TRIES = 5
 
 #: Compiles an instance's kernels elsewhere, then calls back with it.
 Warmer = Callable[[Experiment, Instance, Callable[[Instance], None]], None]
+#: Tickets whose time has come, by experiment.
+Due = dict[Experiment, list[bytes]]
 
 
 class Ledger:
@@ -67,6 +72,8 @@ class Ledger:
         self._rows: dict[int, ExperimentRow] = {}  # as they were when they were opened
         self.faults = Faults()
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
+        self._made: dict[int, Running] = {}
+        self._page: Page
         self._gone: set[int] = set()
         self._generation: int | None = None
         #: Whether data of deleted experiments is left.
@@ -159,7 +166,7 @@ class Ledger:
         """A decision as data, with its feedback if there is any; `expires_at` decides, swept or not."""
         with self.store.read() as session:
             row = session.decisions([ticket]).get(ticket) if ticket is not None else None
-            remarks = session.remarks(row.ticket) if row is not None else []
+            remarks = session.remarks([row.ticket]) if row is not None else []
             now = session.now()
         experiment = self._known(experiment)
         if row is None or row.experiment != experiment.id:
@@ -171,7 +178,21 @@ class Ledger:
 
     def statistics(self, experiment: Experiment) -> dict[str, Any]:
         """What happened so far, up to the last commit."""
-        return self.folder.statistics(self._known(experiment))
+        experiment = self._known(experiment)
+        return self.folder.statistics(experiment, self._queues(experiment) if experiment.forecaster.queues() else None)
+
+    def _queues(self, experiment: Experiment) -> dict[int, int]:
+        """How much waits in each queue: as the replica here has it, or one that is made for it where that is behind."""
+        running = self._running.get(experiment.id)
+        with self.store.read() as session:
+            head = session.heads([experiment.id])[experiment.id]
+            replica = None if running is None else running.replica
+            if replica is None or replica.place != head.last:
+                instance = make_instance(experiment)
+                plain = None if instance.compiled() else make_instance(experiment, plain=True)
+                replica = Replica(Player(experiment, plain or instance), head, session)
+                replica.catch_up(head)
+            return {cell: len(queue) for cell, queue in replica.queues.copy().items()}
 
     def _known(self, experiment: Experiment) -> Experiment:
         """The experiment with the actions that other processes gave it."""
@@ -201,6 +222,7 @@ class Ledger:
         except Exception as error:
             for running in self._running.values():
                 running.forget()
+            self._made = {}
             if isinstance(error, Raced) and tries > 1:
                 return self._serve(items, tries - 1)
             parts = self._parts(items)
@@ -231,7 +253,7 @@ class Ledger:
         if isinstance(item, Probe):
             said = f": {error.__cause__}" if self.store.exclusive else ""
             return Refused("storage", f"the database does not take writes{said}")
-        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record):
+        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record | Save):
             return _failure(error)
         if isinstance(item, Sweep | Upkeep):
             named = {experiment.id: experiment.name for experiment in self.experiments()}
@@ -249,48 +271,69 @@ class Ledger:
         answers: list[Any] = [None] * len(items)
         self._changed = {}
         self._make_ready(items)
-        with self.store.write(alone=isinstance(items[0], Administration | Erase)) as session:
+        due = self._due(items[0]) if isinstance(items[0], Sweep) else {}
+        if isinstance(items[0], Sweep) and not due:
+            return [False]
+        alone = isinstance(items[0], Administration | Erase)
+        numbers = self._asked_of(items) or [each.id for each in due] or self._unsaved(items[0])
+        with self.store.write(alone=alone, lock=numbers) as session:
+            wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
+            wanted |= {ticket for some in due.values() for ticket in some}
+            pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
+            heads, rows, known = session.look(numbers, sorted(wanted), pairs)
             if session.generation() != self._generation:
                 raise Raced("another process changed an experiment")
             now = session.now()
-            works: list[Work] = []
-            for at, item in enumerate(() if isinstance(items[0], SHARED) else items):
-                if isinstance(item, Administration):
-                    answers[at] = self._administer(item, session, now) if item.begin() else waited()
-                elif isinstance(item, Record):
-                    access.used(session, item.uses)
-                    access.note(session, item.notes)
-                elif isinstance(item, Erase):
-                    answers[at] = erase.step(session, item.limit)
-                elif isinstance(item, Upkeep):
-                    among = self._among(item.only)
-                    answers[at] = upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
-                elif isinstance(item, Sweep):
-                    answers[at] = self._sweep(item, session, now, works)
-                elif isinstance(item, Probe):
-                    session.set_meta("probed", repr(now))
-                    answers[at] = True
-            self._shared(items, answers, session, now, works)
-            for work in works:
-                work.finish()
+            self._page = Page(session, heads)
+            if isinstance(items[0], SHARED):
+                self._shared(items, answers, rows, known, now)
+            else:
+                answers[0] = self._single(items[0], due, rows, now)
+            self._page.write()
         if isinstance(items[0], SHARED):
             return answers
-        for item in items:
-            if isinstance(item, Create) and item.experiment.name in self._changed:
-                made = self._changed[item.experiment.name]
-                self._running.setdefault(made.id, Running(made, item.player))
-            if isinstance(item, Grow) and item.experiment.name in self._changed:
-                made = self._changed[item.experiment.name]
-                self._running[made.id] = Running(made, item.player)
+        self._committed(items[0], answers[0])
+        return answers
+
+    def _single(self, item: Item, due: Due, rows: dict[bytes, DecisionRow], now: float) -> Any:
+        """What has a transaction to itself."""
+        session = self._page.session
+        if isinstance(item, Administration):
+            return self._administer(item, session, now) if item.begin() else waited()
+        if isinstance(item, Record):
+            access.used(session, item.uses)
+            access.note(session, item.notes)
+        elif isinstance(item, Erase):
+            return erase.step(session, item.limit)
+        elif isinstance(item, Upkeep):
+            among = self._among(item.only)
+            return upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
+        elif isinstance(item, Sweep):
+            return self._sweep(item, due, rows, now)
+        elif isinstance(item, Save):
+            return self._save(item.limit, session, now)
+        elif isinstance(item, Probe):
+            session.set_meta("probed", repr(now))
+            return True
+        return None
+
+    def _committed(self, item: Item, answer: Any) -> None:
+        """What had a transaction to itself is committed."""
         for changed in self._changed.values():
             self._remember(changed)
-        carried = (item for item, said in zip(items, answers, strict=True) if not isinstance(said, Refused))
-        done = {item.experiment.id for item in carried if isinstance(item, Delete)}
-        self._forget(done)
-        self.erasing = answers[0] if isinstance(items[0], Erase) else self.erasing or bool(done)
-        if any(isinstance(item, Upkeep) for item in items):
+        self._running |= self._made
+        self._made = {}
+        if isinstance(item, Delete) and not isinstance(answer, Refused):
+            self._forget({item.experiment.id})
+            self.erasing = True
+        if isinstance(item, Erase):
+            self.erasing = answer
+        if isinstance(item, Upkeep):
             self.folder.saved()
-        return answers
+
+    def _asked_of(self, items: Sequence[Item]) -> list[int]:
+        """The numbers of the experiments that something is asked of."""
+        return sorted({self._as_it_is(i.experiment).id for i in items if not isinstance(i, Create) and _about(i)})  # type: ignore[union-attr]
 
     def _make_ready(self, items: Sequence[Item]) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
@@ -306,9 +349,6 @@ class Ledger:
 
     def _remember(self, experiment: Experiment) -> None:
         self._named[experiment.name] = experiment
-        running = self._running.get(experiment.id)
-        if running is not None and running.player.actions == len(experiment.actions):
-            running.experiment = running.player.experiment = experiment
 
     def prepare(self, experiment: Experiment) -> Player:
         """A player for an experiment. Kernels that are not compiled yet serve as plain Python until they are.
@@ -325,12 +365,41 @@ class Ledger:
 
     def _run(self, experiment: Experiment) -> Running:
         running = self._running.get(experiment.id)
-        if running is None or running.player.actions != len(experiment.actions):
+        if running is None:
             running = self._running[experiment.id] = Running(experiment, self.prepare(experiment))
+        elif running.experiment is not experiment:
+            same = running.player.actions == len(experiment.actions)
+            running.change(experiment, None if same else self.prepare(experiment))
         return running
 
-    def _work(self, experiment: Experiment, session: Writer, now: float) -> Work:
-        return Work(self._run(experiment), experiment, session, now, self.store.exclusive)
+    def _work(self, experiment: Experiment, now: float) -> Work:
+        """The experiment with all that is in its log, to be changed."""
+        head = self._page.heads.get(experiment.id)
+        if head is None:
+            raise Damaged("it has no log")
+        return Work(self._run(experiment).follow(head, self._page.session), experiment, now)
+
+    def unsaved(self) -> int:
+        """How many events are not in what is on record of the states: a start lives through them again."""
+        return sum(running.unsaved() for running in list(self._running.values()))
+
+    def _unsaved(self, item: Item) -> list[int]:
+        """The experiments whose states are to be put on record now."""
+        if not isinstance(item, Save):
+            return []
+        named = {experiment.id for experiment in self.experiments() if self._refusal(experiment) is None}
+        return sorted(number for number, each in self._running.items() if number in named and each.unsaved())
+
+    def _save(self, limit: int, session: Writer, now: float) -> bool:
+        more = False
+        for number, head in sorted(self._page.heads.items()):
+            if limit <= 0:
+                return True
+            running = self._running[number]
+            states, finished = running.save(head, session, now, limit)
+            limit -= running.experiment.cost * states
+            more = more or not finished
+        return more
 
     def _as_it_is(self, experiment: Experiment) -> Experiment:
         """The experiment as it is now: it may have changed since the item was made."""
@@ -354,11 +423,13 @@ class Ledger:
                 archived_at = None if item.undo else experiment.archived_at or now
                 changed = replace(experiment, archived_at=archived_at)
             elif isinstance(item, Change):
-                changed = changes.change(item, experiment, session, now)
+                work = self._work(experiment, now)
+                changed = changes.change(item, experiment, work)
+                self._page.add(work)
             elif isinstance(item, Grow):
-                changed = self._grow(item, experiment, session, now)
+                changed = self._grow(item, experiment, now)
             else:
-                changed = self._replace(item, experiment, session, now)
+                changed = self._replace(item, experiment, now)
         except Refused as refusal:
             return refusal
         except Unsupported as error:
@@ -374,93 +445,112 @@ class Ledger:
 
     def _create(self, item: Create, session: Writer, now: float) -> Experiment:
         made = replace(item.experiment, created_at=now)
-        number = session.add_experiment(made.row(), made.forecaster.seats)
+        number = session.add_experiment(made.row())
         if number is None:
             raise Refused("exists", f"there is an experiment called {made.name!r} already")
         made = replace(made, id=number)
-        work = Work(Running(made, item.player), made, session, now, self.store.exclusive)
-        work.create()
-        work.flush()
+        running = Running(made, item.player)
+        running.change(made)
+        running.begin(session, now)
+        self._made[number] = running
         self._changed[made.name] = made
         return made
 
-    def _replace(self, item: Replace, experiment: Experiment, session: Writer, now: float) -> Experiment:
+    def _replace(self, item: Replace, experiment: Experiment, now: float) -> Experiment:
         action = experiment.number(item.action)
         experiment.forecaster.check_replace()
-        last = session.take_rounds(experiment.id, 0) - 1
-        changed = experiment.renamed(action, item.new, last)
-        Work(self._run(experiment), experiment, session, now, self.store.exclusive).replace(action)
+        replica = self._work(experiment, now).replica
+        changed = experiment.renamed(action, item.new, replica.rounds, replica.place + 1)
+        self._turn(changed, replica, None, ("replace", action), now)
         return changed
 
-    def _grow(self, item: Grow, experiment: Experiment, session: Writer, now: float) -> Experiment:
-        grown = experiment.grown(item.new)
+    def _grow(self, item: Grow, experiment: Experiment, now: float) -> Experiment:
+        replica = self._work(experiment, now).replica
+        grown = experiment.grown(item.new, replica.place + 1)
         if item.player.actions != len(grown.actions):  # others were added since it was made
             item.player = self.prepare(grown)
-        Work(Running(grown, item.player), grown, session, now, self.store.exclusive).grow(experiment.learner)
+        self._turn(grown, replica, item.player, ("grow", len(experiment.actions)), now)
         return grown
+
+    def _turn(
+        self, changed: Experiment, replica: Replica, player: Player | None, told: tuple[str, int], now: float
+    ) -> None:
+        """An action is replaced or added: that is one event, and states change when they are next used."""
+        self._running[changed.id].turn(changed, player)
+        work = Work(replica, changed, now)
+        work.turn(*told)
+        self._page.add(work)
 
     # --- decisions, feedback, cancellations ---
 
-    def _sweep(self, item: Sweep, session: Writer, now: float, works: list[Work]) -> bool:
-        more = False
-        for experiment in self._among(item.only):
-            key = ("expiry", experiment.id)
-            if experiment.expiry is None and not experiment.changes:
-                continue
-            if experiment.trouble is not None or self.faults.resting(key) is not None:
-                continue
-            limit = min(item.limit, experiment.slice)
-            try:
-                rows = session.due(experiment.id, now, limit)
-                if rows:
-                    works += self._expire(experiment, rows, session, now)
-            except self.store.spoils:
-                raise
-            except Exception as error:
-                self.faults.failed(key, experiment.name, error)
-                continue
-            more = more or len(rows) == limit
+    def _due(self, item: Sweep) -> Due:
+        """Tickets of decisions whose time has come, by experiment: of those that can end."""
+        with self.store.read() as session:
+            found = session.due(session.now(), item.limit, self._cannot_expire())
+        named = {each.id: each for each in self._among(item.only)}
+        due: Due = {}
+        for number, ticket in found:
+            if number in named:
+                due.setdefault(named[number], []).append(ticket)
+        return due
+
+    def _cannot_expire(self) -> list[int]:
+        resting = (each for each in self.experiments() if self.faults.resting(("expiry", each.id)) is not None)
+        broken = (each for each in self.experiments() if each.trouble is not None)
+        unopened = (row.id for row in self._rows.values() if row.name in self._broken)
+        return sorted({*(each.id for each in (*resting, *broken)), *unopened})
+
+    def _sweep(self, item: Sweep, due: Due, rows: dict[bytes, DecisionRow], now: float) -> bool:
+        """End what is due, some of each experiment; whether more may be."""
+        more = sum(map(len, due.values())) >= item.limit
+        for experiment, found in due.items():
+            some = found[: experiment.slice]
+            more = more or len(some) < len(found)
+            left = [rows[ticket] for ticket in some if ticket in rows and rows[ticket].state == "open"]
+            left = [row for row in left if row.expires_at is not None and row.expires_at <= now]
+            if left:
+                self._expire(experiment, left, now)
         return more
 
-    def _expire(self, experiment: Experiment, rows: list[DecisionRow], session: Writer, now: float) -> list[Work]:
+    def _expire(self, experiment: Experiment, rows: list[DecisionRow], now: float, alone: bool = False) -> None:
         """End these decisions: all together, or, where that fails, those that can be ended."""
-        work = self._work(experiment, session, now)
         try:
+            work = self._work(experiment, now)
             work.expire(rows)
-            self.faults.worked(("expiry", experiment.id))
-            return [work]
         except self.store.spoils:
             raise
         except Exception as error:
-            work.running.forget()
+            self._drop(experiment)
             if len(rows) == 1:
                 self.faults.failed(("expiry", experiment.id), experiment.name, error)
-                return []
-        for row in rows:
-            for each in self._expire(experiment, [row], session, now):
-                each.finish()
-        return []
+                return
+            for row in rows:
+                self._expire(experiment, [row], now, alone=True)
+            return
+        self.faults.worked(("expiry", experiment.id))
+        self._page.add(work)
+        if alone:
+            self._page.write()
+
+    def _drop(self, experiment: Experiment) -> None:
+        """Forget what is in memory of an experiment: what failed may be half done there."""
+        running = self._running.get(experiment.id)
+        if running is not None:
+            running.forget()
 
     def _shared(
-        self, items: Sequence[Item], answers: list[Any], session: Writer, now: float, works: list[Work]
+        self,
+        items: Sequence[Item],
+        answers: list[Any],
+        rows: dict[bytes, DecisionRow],
+        known: dict[tuple[int, str], Key],
+        now: float,
     ) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
-        wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
-        rows = session.decisions(sorted(wanted)) if wanted else {}
-        pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
-        known = session.find_keys(pairs) if pairs else {}
-        keys: list[Key] = []
-        extended: list[tuple[Key, str]] = []
         for experiment, asked in self._by_experiment(items, answers):
-            for requests in self._ask(experiment, Requests(asked, rows, known), session, now, works):
-                keys += requests.keys
-                extended += requests.extended
+            for requests in self._ask(experiment, Requests(asked, rows, known), now):
                 for at, answer in requests.answers.items():
                     answers[at] = answer
-        if keys:
-            session.add_keys(keys)
-        for row, before in extended:
-            session.extend_key(row, before)
 
     def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
         found: dict[int, tuple[Experiment, list[Placed]]] = {}
@@ -474,37 +564,30 @@ class Ledger:
             found.setdefault(experiment.id, (experiment, []))[1].append((at, item))
         return [pair for _, pair in sorted(found.items())]
 
-    def _ask(
-        self, experiment: Experiment, requests: Requests, session: Writer, now: float, works: list[Work]
-    ) -> list[Requests]:
+    def _ask(self, experiment: Experiment, requests: Requests, now: float, alone: bool = False) -> list[Requests]:
         """Serve these: all together, or, where that fails, those that can be served."""
         refusal = self._refusal(experiment)
         if refusal is not None:
             requests.refuse(refusal)
             return [requests]
-        running = self._running.get(experiment.id)
         try:
-            work = self._work(experiment, session, now)
-            running = work.running
+            work = self._work(experiment, now)
             requests.serve(work)
-            works.append(work)
-            self.faults.worked(experiment.id)
-            return [requests]
         except self.store.spoils:
             raise
         except Exception as error:
-            if running is not None:
-                running.forget()
+            self._drop(experiment)
             if len(requests.asked) == 1:
                 requests.refuse(self.faults.failed(experiment.id, experiment.name, error))
                 return [requests]
-        served = []
-        for alone in requests.alone():
-            mine: list[Work] = []
-            served += self._ask(experiment, alone, session, now, mine)
-            for work in mine:
-                work.finish()
-        return served
+            return [each for one in requests.alone() for each in self._ask(experiment, one, now, alone=True)]
+        self.faults.worked(experiment.id)
+        self._page.add(work)
+        self._page.keys += requests.keys
+        self._page.extended += requests.extended
+        if alone:  # what comes next may fail, and is then lived through from the log
+            self._page.write()
+        return [requests]
 
     def _refusal(self, experiment: Experiment) -> Refused | None:
         """Why nothing may be asked of it now."""
@@ -540,7 +623,7 @@ def _shown(experiment: Experiment, row: DecisionRow, remarks: Sequence[Remark], 
         "decided_at": row.decided_at,
         "expires_at": row.expires_at,
         "closed_at": row.closed_at,
-        "replaced": bool(row.stale),
+        "replaced": is_stale(row, experiment) if row.state == "open" else bool(row.stale),
         "remarks": [{"kind": each.kind, "value": read_value(each.value), "at": each.at} for each in remarks],
     }
 

@@ -36,16 +36,13 @@ class Part:
         end = item.before + len(item.contexts) if item.after else None
         return [*self.made, *made][item.before : end]
 
-    def keep(self, work: Work, made: list[Decided], keys: list[Key], extended: list[tuple[Key, str]]) -> None:
-        """Put the answer on record, as far as it goes: among new keys, or those that are extended, with what was."""
+    def keep(self, work: Work, made: list[Decided], keys: list[Key], extended: list[Key]) -> None:
+        """Put the answer on record, as far as it goes: among new keys, or those that are extended."""
         item = self.item
         assert item.key is not None
         answer = json.dumps([astuple(each) for each in [*self.made, *made]])
         row = Key(work.experiment.id, item.key, item.digest, answer, work.now)
-        if self.known is None:
-            keys.append(row)
-        else:
-            extended.append((row, self.known.answer))
+        (keys if self.known is None else extended).append(row)
 
 
 def same_answer(item: Item, one: Item, answer: Any) -> Any:

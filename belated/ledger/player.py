@@ -15,13 +15,17 @@ import numpy as np
 
 from belated.errors import BadPrediction, Unsupported
 from belated.forecasters.instance import Instance
-from belated.forecasters.process import check_prediction, choice
+from belated.forecasters.process import check_grows, check_prediction, choice
 from belated.forecasters.room import NOTHING, Letter
 from belated.kernels.random import key_of
+from belated.kernels.states import state_dtype
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
-from belated.ledger.store import State
+from belated.ledger.store import Queued, State
 from belated.protocols import Floats
+
+#: Bits of a position in a queue that tell apart what one event puts there.
+PLACES = 20
 
 
 class Decided(NamedTuple):
@@ -132,24 +136,36 @@ class Stool:
 
 
 class Rows(ABC):
-    """`Room` over states. Where they come from, and where queues are, is for those who derive."""
+    """`Room` over states, as they are after the event at `place`. Where states come from is for those who derive.
 
-    def __init__(self, player: Player) -> None:
+    An action that is replaced or added changes a state when it is next used: see `Experiment.turns`.
+    """
+
+    def __init__(self, player: Player, place: int = 0) -> None:
+        self.experiment = player.experiment
         self.player = player
         self.rule = player.experiment.forecaster
         self.apart = player.experiment.apart
+        self.place = place
         self.states: dict[int, State] = {}
-        self.changed: dict[int, State] = {}
+        self.queues: dict[int, deque[Queued]] = {}
+        self.next: int | None = None  # the instance that is on record, where a log is lived through again
         self.round = 0
         self.allowed: Sequence[int] | None = None
+        self.sizes: dict[int, Player] = {}  # who plays fewer actions
+        self._touched: dict[int, State] = {}
+        self._pushed = 0
         self._book: Any = None
 
     # --- what is asked from outside ---
 
-    def begin(self) -> None:
-        """Before the first decision."""
+    def start(self) -> None:
+        """All as it is when an experiment is made."""
+        for number in range(self.rule.seats):
+            self._touched[number] = self.states[number] = self.player.fresh(number)
         self.rule.begin(self)
         self.settle()
+        self._touched.clear()
 
     def decide(self, context: Floats | None, allowed: Sequence[int] | None, round_: int) -> Decided:
         """A decision."""
@@ -159,35 +175,55 @@ class Rows(ABC):
         if allowed is not None and action not in allowed:
             raise BadPrediction(f"{self.rule!r} was to choose among {list(allowed)}, and chose {action}")
         state = self.state(seat.number)
-        instance = self.player.enter(state)
+        instance = self.enter(state)
         made = Decided(state.instance, instance.predictions, action, probability, instance.memo)
-        self._step(state)
+        self.step(state)
         return made
 
     def feed(self, letter: Letter, feedback: Floats) -> None:
         """The feedback of a decision."""
         self.rule.deliver(self, letter, feedback)
-        self._step(self.state(letter.seat))
+        self.step(self.state(letter.seat))
 
     def release(self, letter: Letter) -> None:
         """A decision will have no feedback."""
         self.rule.release(self, letter)
-        self._step(self.state(letter.seat))
+        self.step(self.state(letter.seat))
+
+    def turn(self) -> None:
+        """An action is replaced or added by the next event: of all states, or the first's where they go together."""
+        self.place += 1
+        if not self.apart:
+            home = self.state(0)
+            home.seq += 1
+            self._renew(home)
+            self.stepped({home.instance: home})
+
+    def play_on(self, player: Player) -> None:
+        """Another player, with more actions or fewer."""
+        if player is not self.player:
+            self.player.settle()
+        self.player, self.rule = player, player.experiment.forecaster
 
     def home(self, state: State) -> State:
         """The state whose sequence of events a change belongs to: each its own, or all that of the first."""
         return state if self.apart else self.state(0)
 
-    def _step(self, state: State) -> None:
-        """A change is complete: it has a number."""
-        home = self.home(state)
+    def step(self, state: State) -> None:
+        """A change is complete: it has a place in the log, and a number among those of its state."""
+        home = self.touch(self.home(state))
         home.seq += 1
-        self.changed[home.instance] = home
-        if not self.apart:
-            for other in self.changed.values():
-                other.seq = home.seq
-        if self._book is not None:
-            home.held = self._book.tobytes()
+        self.place += 1
+        self._pushed = 0
+        for each in self._touched.values():
+            each.place = self.place
+            if not self.apart:
+                each.seq = home.seq
+        self.stepped(self._touched)
+        self._touched.clear()
+
+    def stepped(self, touched: dict[int, State]) -> None:  # noqa: B027
+        """These states are others now."""
 
     def settle(self) -> None:
         """Write what is in hand into the states."""
@@ -195,9 +231,38 @@ class Rows(ABC):
             self.state(0).held = self._book.tobytes()
         self.player.settle()
 
+    def touch(self, state: State) -> State:
+        """This state is about to change."""
+        self._touched[state.instance] = state
+        turns = self.experiment.turns
+        if turns and state.place < turns[-1].place:
+            self._renew(state)
+        return state
+
     def enter(self, state: State) -> Instance:
-        self.changed[state.instance] = state
-        return self.player.enter(state)
+        return self.player.enter(self.touch(state))
+
+    def _renew(self, state: State) -> None:
+        """Bring a state up to date in which actions were replaced or added since it was used."""
+        for place, kind, action in self.experiment.turns:
+            if not state.place < place <= self.place:
+                continue
+            size = self.experiment.size_at(place)
+            player = self.player if size == self.player.actions else self.sized(size)
+            self.player.settle()
+            if kind == "grow":
+                player.grow(state, state_dtype(self.experiment.sized(self.experiment.actions[: size - 1]).learner))
+            else:
+                player.replace(state, action)
+            player.settle()
+            state.place = place
+
+    def sized(self, actions: int) -> Player:
+        """Who plays so many actions: fewer than there are now."""
+        if actions not in self.sizes:
+            made = self.experiment.sized(self.experiment.actions[:actions])
+            self.sizes[actions] = Player(made, make_instance(made, plain=True))
+        return self.sizes[actions]
 
     # --- the room ---
 
@@ -216,73 +281,60 @@ class Rows(ABC):
         return Stool(self, self.state(number))
 
     def free(self, seat: int) -> None:
-        state = self.state(seat)
-        state.free = True
-        self.changed[seat] = state
-
-    def check_queues(self) -> None:
-        """A rule with queues says so: its states have no lives of their own."""
-        if self.apart:
-            raise Unsupported(f"{type(self.rule).__name__} puts feedback into a queue: say how many it has by queues()")
-
-    @abstractmethod
-    def state(self, number: int) -> State:
-        """A state that exists."""
-
-    @abstractmethod
-    def lowest_free(self, pool: int = 0) -> Stool: ...
-
-    @abstractmethod
-    def push(self, queue: int, letter: Letter, feedback: Any) -> None: ...
-
-    @abstractmethod
-    def pop(self, queue: int) -> tuple[Letter, Any] | None: ...
-
-
-class Memory(Rows):
-    """Rows in memory: an experiment's states while they are lived through again."""
-
-    def __init__(self, player: Player) -> None:
-        super().__init__(player)
-        self.queues: dict[int, deque[tuple[Letter, Any]]] = {}
-        self.next: int | None = None
-
-    def play_on(self, player: Player) -> None:
-        """Another player, with more actions."""
-        self.settle()
-        self.player, self.rule = player, player.experiment.forecaster
-
-    def start(self) -> None:
-        """All as it is when an experiment is made."""
-        for number in range(self.rule.seats):
-            self.states[number] = self.player.fresh(number)
-        self.begin()
-
-    def step(self, state: State) -> None:
-        """A change that is not the rule's is complete."""
-        self.changed[state.instance] = state
-        self._step(state)
-
-    def state(self, number: int) -> State:
-        return self.states[number]
-
-    def lowest_free(self, pool: int = 0) -> Stool:
-        """The one that was recorded."""
-        assert self.next is not None
-        if self.next not in self.states:
-            self.states[self.next] = self.player.fresh(self.next, pool)
-        state = self.states[self.next]
-        state.free = False
-        self.changed[state.instance] = state
-        return Stool(self, state)
+        self.touch(self.state(seat)).free = True
 
     def push(self, queue: int, letter: Letter, feedback: Any) -> None:
-        self.check_queues()
-        self.queues.setdefault(queue, deque()).append((letter, feedback))
+        if self.apart:  # a rule with queues says so: its states have no lives of their own
+            raise Unsupported(f"{type(self.rule).__name__} puts feedback into a queue: say how many it has by queues()")
+        self._pushed += 1
+        position = ((self.state(0).seq + 1) << PLACES) + self._pushed
+        row = Queued(self.experiment.id, queue, position, write_queued(self.experiment, letter, feedback))
+        self.queues.setdefault(queue, deque()).append(row)
+        self.put(row)
+
+    def put(self, row: Queued) -> None:  # noqa: B027
+        """This came into its queue."""
 
     def pop(self, queue: int) -> tuple[Letter, Any] | None:
         waiting = self.queues.get(queue)
-        return waiting.popleft() if waiting else None
+        if not waiting:
+            return None
+        row = waiting.popleft()
+        self.popped(row)
+        return read_queued(self.experiment, row.value)
+
+    def popped(self, row: Queued) -> None:  # noqa: B027
+        """This left its queue."""
+
+    def state(self, number: int) -> State:
+        """A state that exists."""
+        found = self.states.get(number)
+        return self.missing(number) if found is None else found
+
+    def missing(self, number: int) -> State:
+        """A state that is not in memory."""
+        raise Damaged(f"state {number} is missing")
+
+    def lowest_free(self, pool: int = 0) -> Stool:
+        number = self.next if self.next is not None else self.lowest(pool)
+        state = self.states.get(number)
+        if state is None:
+            check_grows(self.rule)
+            state = self.states[number] = self.player.fresh(number, pool)
+            state.place = self.place
+        self.touch(state).free = False
+        return Stool(self, state)
+
+    @abstractmethod
+    def lowest(self, pool: int) -> int:
+        """The lowest-numbered free instance of a pool, or the number of a new one."""
+
+
+class Memory(Rows):
+    """Rows in memory: states while they are lived through again, with the instances that are on record."""
+
+    def lowest(self, pool: int) -> int:
+        raise Damaged("an instance is taken from a pool, and none is on record")
 
 
 def write_queued(experiment: Experiment, letter: Letter, feedback: Any) -> bytes:

@@ -1,12 +1,11 @@
 """The ledger's verbs on PostgreSQL: many processes on many machines, no other coordination.
 
 Processes meet only in the database. A writing transaction holds a shared advisory lock (an exclusive one where it must
-be `alone`), locks decisions by ticket, then states by experiment and instance, and waits for nobody after that: free
-instances and due decisions that others have in hand are skipped, and numbers come from sequences. All that a batch
-writes goes out in one round trip with its COMMIT.
+be `alone`) and the heads of the experiments that it is about: those are its own until the end, and so are their logs.
+All that a batch needs comes by one round trip, and what it writes goes out in one with its COMMIT.
 
-An event's id is made of its transaction's number and its place in it. Readers see the events of transactions that are
-older than any still running: nothing can come before them any more.
+The tables that grow are divided by day (see `schema.py`); a ticket begins with its day. They are addressed by day: a plan
+over all of them would lock each, and there may be a thousand.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import psycopg
@@ -28,17 +27,20 @@ from belated.ledger import schema
 from belated.ledger.errors import Raced, StorageError
 from belated.ledger.files import make_private
 from belated.ledger.store import (
+    ALL,
+    OWN,
     Checkpoint,
     Closing,
     DecisionRow,
     Event,
     ExperimentRow,
+    Head,
     Key,
-    NumberedEvent,
     Queued,
     Remark,
     State,
     Token,
+    day_of,
     state_row,
 )
 
@@ -46,12 +48,14 @@ from belated.ledger.store import (
 PATIENCE = 15
 #: Connections for reading, at most.
 READERS = 4
-#: Seconds to wait until what is committed has its place in the order of events.
-SETTLE = 0.25
 #: Rows that are read at a time.
 CHUNK = 2000
-#: Bits of an event's id for its place in its transaction.
-PLACES = 22
+#: Where what must stay is kept when its day goes, and what is older than days.
+KEPT = 0
+#: Days for which there are tables ahead.
+AHEAD = 2
+#: Days on which an idempotency key that is good may have been used, back from today.
+KEY_DAYS = 3
 #: What advisory locks are about (they are the database's own, not the cluster's).
 SCHEMA_LOCK, WRITE_LOCK, PURGE_LOCK = 0x62656C61, 0x62656C62, 0x62656C63
 
@@ -63,13 +67,19 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": f"{PATIENCE}s",
 }
 #: Another process was faster, or the database broke a circle: the same again will do.
-RACES = (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+RACES = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.UndefinedTable,  # a day is gone
+)
 #: The server is gone, ended the session, or became read-only.
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps, pool"
+STATE = "instance, seq, free, state, held, steps, pool, place"
+HEAD = ", ".join(Head._fields)
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 TOKEN = ", ".join(Token._fields)
@@ -78,7 +88,7 @@ TOKEN = ", ".join(Token._fields)
 TYPES = {
     **dict.fromkeys(("ticket", "state_data", "held", "context", "memo", "digest", "blob"), "bytea"),
     **dict.fromkeys(("kind", "state", "value", "allowed", "answer", "key", "text"), "text"),
-    **dict.fromkeys(("probability", "delay", "at", "decided_at", "expires_at", "closed_at"), "float8"),
+    **dict.fromkeys(("probability", "delay", "at", "decided_at", "expires_at", "closed_at", "written_at"), "float8"),
 }
 
 
@@ -117,45 +127,79 @@ def _columns(names: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> list[str]
     return found or ["{}"] * len(names)
 
 
-STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps", "pool")
-EVENT_COLUMNS = ("place", *Event._fields)
+STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps", "pool", "place")
 CHECKPOINT_COLUMNS = ("experiment", *STATE_COLUMNS, "blob", "floor", "at")
 
 
 class Session:
     """One connection; in a `write`, one transaction, in pipeline mode."""
 
-    def __init__(self, connection: psycopg.Connection[Any], base: int) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], days: set[int]) -> None:
         self.connection = connection
-        self.base = base
-        self.places = 0
-        self.clock: float | None = None
-        self.changes = 0
-        self.locking = ""
-        self._streams = 0
+        self.days = days  # those that have tables, as far as is known; shared by all sessions
+        self._begun: psycopg.Cursor[Any] | None = None
+        self._clock: float | None = None
+        self._changes = 0
+        self._made: set[int] = set()  # days whose tables this transaction made
+        self._kept: set[bytes] = set()  # tickets whose decisions are kept, though their day may have tables
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         return self.connection.execute(sql, values, prepare=True, binary=True)
 
-    def begin(self, *, alone: bool) -> None:
-        """Start to write. The clock stands still until the end."""
+    def begin(self, *, alone: bool, lock: Sequence[int]) -> None:
+        """Start to write, with the logs of these experiments. The clock stands still until the end."""
         self.run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        sql = "SELECT now, changes FROM belated_begin(%s, %s)"
-        self.clock, self.changes = self.run(sql, (WRITE_LOCK, alone)).fetchall()[0]
-        self.places = 0
-        self.locking = " FOR UPDATE"
+        sql = "SELECT now, changes FROM belated_lock(%s, %s, %s::bigint[])"
+        self._begun = self.run(sql, (WRITE_LOCK, alone, array("bigint", lock)))
 
-    def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[Any]:
-        """Rows of a large answer, in a `read`."""
-        self._streams += 1
-        with self.connection.cursor(name=f"stream_{self._streams}") as cursor:
-            cursor.itersize = CHUNK
-            yield from cursor.execute(sql, values)
+    def over(self, committed: bool) -> None:
+        """The transaction has ended."""
+        self.days |= self._made if committed else set()
+        self._made, self._kept = set(), set()
+        self._begun = self._clock = None
+
+    def _settled(self) -> bool:
+        """Whether this is a transaction that writes; its clock and the number of changes are known then."""
+        if self._begun is not None and self._clock is None:
+            self._clock, self._changes = self._begun.fetchall()[0]
+        return self._begun is not None
+
+    # --- days ---
+
+    def learn_days(self) -> None:
+        """Which days have tables."""
+        sql = "SELECT relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        sql += " WHERE i.inhparent = to_regclass('decisions')"
+        found = {int(row[0].rpartition("_")[2]) for row in self.run(sql).fetchall()}
+        self.days |= found
+        self.days &= found
+
+    def _today(self) -> int:
+        """Today, which has tables from now on."""
+        return self.make_day(day_of(self.now()))
+
+    def make_day(self, day: int) -> int:
+        """Have tables for a day."""
+        if day not in self.days and day not in self._made:
+            self.run("SELECT belated_day(%s)", (day,))
+            self._made.add(day)
+        return day
+
+    def _of_days(self, tickets: Iterable[bytes]) -> dict[int, list[bytes]]:
+        """Tickets by the day whose table has them, unless what must stay has."""
+        found: dict[int, list[bytes]] = {}
+        for ticket in tickets:
+            day = int.from_bytes(ticket[:2])
+            found.setdefault(KEPT if ticket in self._kept or day not in self.days else day, []).append(ticket)
+        return found
 
     # --- reading ---
 
     def now(self) -> float:
-        return self.clock if self.clock is not None else float(self.run(f"SELECT {CLOCK}").fetchall()[0][0])
+        if self._settled():
+            assert self._clock is not None
+            return self._clock
+        return float(self.run(f"SELECT {CLOCK}").fetchall()[0][0])
 
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self.run(sql.replace("?", "%s"), values).fetchall()
@@ -164,7 +208,7 @@ class Session:
         self.run(sql.replace("?", "%s"), values)
 
     def generation(self) -> int:
-        return self.changes if self.clock is not None else int(self.meta("changes") or 0)
+        return self._changes if self._settled() else int(self.meta("changes") or 0)
 
     def meta(self, key: str) -> str | None:
         found = self.run("SELECT value FROM meta WHERE key = %s", (key,)).fetchall()
@@ -173,101 +217,127 @@ class Session:
     def experiments(self) -> list[ExperimentRow]:
         return [ExperimentRow._make(row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id")]
 
+    def heads(self, experiments: Sequence[int] | None = None) -> dict[int, Head]:
+        return _heads(self._ask_heads(experiments))
+
+    def _ask_heads(self, experiments: Sequence[int] | None) -> psycopg.Cursor[Any]:
+        if experiments is None:
+            return self.run(f"SELECT {HEAD} FROM heads")
+        return self.run(
+            f"SELECT {HEAD} FROM heads WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)
+        )
+
+    def look(
+        self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]
+    ) -> tuple[dict[int, Head], dict[bytes, DecisionRow], dict[tuple[int, str], Key]]:
+        heads = self._ask_heads(experiments)
+        decisions = self._ask_decisions(tickets)
+        # Two days are enough, but for clocks: this is before the database's is known.
+        found = self._ask_keys(keys) if keys else []
+        return _heads(heads), self._decisions(tickets, decisions), {(row[0], row[1]): Key._make(row) for row in found}
+
     def decisions(self, tickets: Sequence[bytes]) -> dict[bytes, DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE ticket = ANY(%s::bytea[]) ORDER BY ticket{self.locking}"
-        return {row[0]: DecisionRow._make(row) for row in self.run(sql, (array("bytea", tickets),))}
+        return self._decisions(tickets, self._ask_decisions(tickets))
+
+    def _ask_decisions(self, tickets: Sequence[bytes]) -> list[psycopg.Cursor[Any]]:
+        if day_of(time.time()) not in self.days:  # others may have made tables since `tend`
+            self.learn_days()
+        sql = f"SELECT {DECISION} FROM decisions_%d WHERE ticket = ANY(%%s::bytea[])"
+        return [self.run(sql % day, (array("bytea", some),)) for day, some in sorted(self._of_days(tickets).items())]
+
+    def _decisions(self, tickets: Sequence[bytes], asked: list[psycopg.Cursor[Any]]) -> dict[bytes, DecisionRow]:
+        found = {row[0]: DecisionRow._make(row) for each in asked for row in each.fetchall()}
+        left = [ticket for ticket in tickets if ticket not in found and int.from_bytes(ticket[:2]) in self.days]
+        if left:
+            sql = f"SELECT {DECISION} FROM decisions_{KEPT} WHERE ticket = ANY(%s::bytea[])"
+            kept = {row[0]: DecisionRow._make(row) for row in self.run(sql, (array("bytea", left),))}
+            self._kept |= kept.keys()
+            found |= kept
+        return found
+
+    def _ask_keys(self, wanted: Sequence[tuple[int, str]]) -> Iterator[Any]:
+        names = ("experiment", "key")
+        today = day_of(time.time()) + 1  # of this machine, whose clock may be behind
+        days = [KEPT, *(day for day in range(today - KEY_DAYS - 1, today + 1) if day in self.days)]
+        columns = _columns(names, wanted)
+        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {_unnest(names)} JOIN keys_%d k"
+        sql += " ON k.experiment = r.experiment AND k.key = r.key"
+        asked = [self.run(sql % day, columns) for day in days]
+        return (row for each in asked for row in each.fetchall())
 
     def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
         sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND instance = ANY(%s::bigint[])"
-        rows = self.run(f"{sql} ORDER BY instance{self.locking}", (experiment, array("bigint", instances)))
-        return {row[0]: _state(row) for row in rows}
+        return {row[0]: _state(row) for row in self.run(sql, (experiment, array("bigint", instances)))}
 
-    def all_states(self, experiment: int) -> Iterator[State]:
-        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND instance > %s ORDER BY instance LIMIT {CHUNK}"
-        last = -1
-        while rows := self.run(sql, (experiment, last)).fetchall():
-            yield from map(_state, rows)
-            last = rows[-1][0]
+    def states_after(self, experiment: int, instance: int, limit: int) -> list[State]:
+        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND instance > %s ORDER BY instance LIMIT %s"
+        return [_state(row) for row in self.run(sql, (experiment, instance, limit))]
 
-    def events_of(self, experiment: int) -> Iterator[tuple[Event, DecisionRow | None]]:
-        columns = ", ".join([*(f"e.{name}" for name in Event._fields), *(f"d.{name}" for name in DecisionRow._fields)])
-        sql = f"SELECT {columns} FROM events e LEFT JOIN decisions d ON d.ticket = e.ticket WHERE e.experiment = %s"
-        width = len(Event._fields)
-        for row in self._stream(f"{sql} ORDER BY e.instance, e.seq", (experiment,)):
-            yield Event._make(row[:width]), DecisionRow._make(row[width:]) if row[width] is not None else None
+    def free(self, experiment: int) -> list[tuple[int, int]]:
+        return self.run(
+            "SELECT pool, instance FROM states WHERE experiment = %s AND free = 1", (experiment,)
+        ).fetchall()
 
-    def growths(self, experiment: int) -> dict[int, list[tuple[int, int]]]:
-        found: dict[int, list[tuple[int, int]]] = {}
-        sql = "SELECT instance, seq, action FROM events WHERE experiment = %s AND kind = 'grow' ORDER BY instance, seq"
-        for instance, seq, action in self.run(sql, (experiment,)):
-            found.setdefault(instance, []).append((seq, action))
+    def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
+        found: list[Event] = []
+        first = day_of(at) - 1  # clocks may be set back
+        sql = f"SELECT {EVENT} FROM events_%d WHERE experiment = %%s AND place > %%s ORDER BY place LIMIT %%s"
+        if day_of(self.now()) not in self.days:
+            self.learn_days()
+        for day in sorted(day for day in self.days if day >= first or (day == KEPT and first <= 1)):
+            found += [Event._make(row) for row in self.run(sql % day, (experiment, place, limit - len(found)))]
+            if len(found) == limit:
+                break
+            place = found[-1].place if found else place
         return found
 
-    def settled(self) -> int:
-        """No event below this id can be added any more."""
-        sql = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-        return (self.base + int(self.run(sql).fetchall()[0][0])) << PLACES
+    def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
+        sql = f"SELECT {EVENT} FROM events WHERE experiment = %s AND (instance, seq) > (%s, %s)"
+        rows = self.run(f"{sql} ORDER BY instance, seq LIMIT %s", (experiment, instance, seq, limit))
+        return [Event._make(row) for row in rows]
 
-    def last_event(self) -> int:
-        return int(self.run("SELECT coalesce(max(id), 0) FROM events").fetchall()[0][0])
+    def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = %s AND kind = 'grow'"
+        for instance, *grown in self.run(f"{sql} ORDER BY instance, seq", (experiment,)):
+            found.setdefault(instance, []).append(tuple(grown))
+        return found
 
-    def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
-        sql = f"SELECT id, {EVENT} FROM events WHERE id > %s AND id < %s ORDER BY id LIMIT %s"
-        rows = self.run(sql, (id_, self.settled(), limit))
-        return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows]
+    def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
+        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s AND round > %s"
+        sql += " AND coalesce(closed_at, decided_at) >= %s ORDER BY round LIMIT %s"
+        return [DecisionRow._make(row) for row in self.run(sql, (experiment, round_, since, limit))]
 
-    def has_events(self, experiment: int, upto: int) -> bool:
-        sql = "SELECT 1 FROM events WHERE experiment = %s AND id <= %s LIMIT 1"
-        return bool(self.run(sql, (experiment, upto)).fetchall())
-
-    def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s ORDER BY round"
-        some: list[DecisionRow] = []
-        for row in self._stream(sql, (experiment,)):
-            some.append(DecisionRow._make(row))
-            if len(some) == size:
-                yield some
-                some = []
-        if some:
-            yield some
+    def due(self, now: float, limit: int, besides: Sequence[int] = ()) -> list[tuple[int, bytes]]:
+        sql = "SELECT experiment, ticket FROM decisions WHERE state = 'open' AND expires_at <= %s"
+        sql += " AND experiment <> ALL(%s::bigint[]) ORDER BY expires_at LIMIT %s"
+        return self.run(sql, (now, array("bigint", besides), limit)).fetchall()
 
     def counters(self, experiment: int) -> dict[str, int]:
-        sql = "SELECT kind, sum(count)::bigint FROM counters WHERE experiment = %s AND kind <> 'open' GROUP BY kind"
-        return dict(self.run(sql, (experiment,)).fetchall())
+        return dict(self.run("SELECT kind, count FROM counters WHERE experiment = %s", (experiment,)).fetchall())
 
-    def queue_lengths(self, experiment: int) -> dict[int, int]:
-        sql = "SELECT cell, count(*) FROM queue WHERE experiment = %s GROUP BY cell"
-        return dict(self.run(sql, (experiment,)).fetchall())
+    def queued(self, experiment: int) -> list[Queued]:
+        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = %s ORDER BY cell, position"
+        return [Queued._make(row) for row in self.run(sql, (experiment,))]
 
-    def queued(self, experiment: int, cell: int, after: int, limit: int) -> list[Queued]:
-        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = %s AND cell = %s"
-        rows = self.run(f"{sql} AND position > %s ORDER BY position LIMIT %s", (experiment, cell, after, limit))
-        return [Queued._make(row) for row in rows]
+    def remarks(self, tickets: Sequence[bytes]) -> list[Remark]:
+        sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = ANY(%s::bytea[]) ORDER BY id"
+        return [Remark._make(row) for row in self.run(sql, (array("bytea", tickets),))]
 
-    def outstanding(self, experiment: int) -> int:
-        sql = "SELECT coalesce(sum(count), 0)::bigint FROM counters WHERE experiment = %s AND kind = 'open'"
-        return int(self.run(sql, (experiment,)).fetchall()[0][0])
-
-    def remarks(self, ticket: bytes) -> list[Remark]:
-        sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = %s ORDER BY id"
-        return [Remark._make(row) for row in self.run(sql, (ticket,))]
-
-    def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
-        rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > %s", (after,))
-        return {row[0]: (row[1], row[2]) for row in rows}
-
-    def lag(self) -> float:
-        sql = "SELECT at FROM events WHERE id >= %s ORDER BY id LIMIT 1"
-        waiting = self.run(sql, (self.settled(),)).fetchall()
-        return max(0.0, self.now() - waiting[0][0]) if waiting else 0.0
+    def folds(self) -> dict[int, tuple[int, str]]:
+        return {row[0]: (row[1], row[2]) for row in self.run("SELECT experiment, upto, counters FROM folds")}
 
     def tokens(self) -> list[Token]:
         return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
-    def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
+    def checkpoints(self, experiment: int, instances: Sequence[int] | None = None) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
-        sql = f"SELECT {STATE}, queue, floor, at FROM checkpoints WHERE experiment = %s ORDER BY instance, seq"
-        for *state, queue, floor, at in self.run(sql, (experiment,)):
+        sql = f"SELECT {STATE}, queue, floor, at FROM checkpoints WHERE experiment = %s"
+        values: tuple[Any, ...] = (experiment,)
+        if instances is not None:
+            sql += " AND instance = ANY(%s::bigint[])"
+            values += (array("bigint", instances),)
+        for *state, queue, floor, at in self.run(f"{sql} ORDER BY instance, seq", values):
             found.setdefault(state[0], []).append(Checkpoint(experiment, _state(state), queue, bool(floor), at))
         return found
 
@@ -281,17 +351,15 @@ class Session:
         """Other processes will look at the experiments again."""
         self.run("UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'changes'")
 
-    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
+    def add_experiment(self, row: ExperimentRow) -> int | None:
         sql = "INSERT INTO experiments (name, spec, version, layout, created_at, archived_at)"
         sql += " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING id"
         found = self.run(sql, row[1:]).fetchall()
         if not found:
             return None
-        number = int(found[0][0])
-        self.connection.execute(f"CREATE SEQUENCE rounds_{number}")
-        self.connection.execute(f"CREATE SEQUENCE instances_{number} MINVALUE 0 START {int(seats)}")
+        self.put_heads([Head(int(found[0][0]))])
         self._changed()
-        return number
+        return int(found[0][0])
 
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = %s, version = %s, layout = %s, archived_at = %s WHERE id = %s"
@@ -300,116 +368,93 @@ class Session:
 
     def remove_experiment(self, experiment: int) -> None:
         self.run("DELETE FROM experiments WHERE id = %s", (experiment,))
-        for numbers in ("rounds", "instances"):
-            self.connection.execute(f"DROP SEQUENCE {numbers}_{int(experiment)}")
+        self.run("DELETE FROM heads WHERE experiment = %s", (experiment,))
         self._changed()
 
-    def _take(self, sequence: str, count: int) -> int:
-        return int(self.run("SELECT belated_take(%s::regclass, %s)", (sequence, count)).fetchall()[0][0])
-
-    def take_rounds(self, experiment: int, count: int) -> int:
-        return self._take(f"rounds_{experiment}", count)
-
-    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
-        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND pool = %s AND free = 1"
-        sql += " AND instance <> ALL(%s::bigint[]) ORDER BY instance LIMIT %s FOR UPDATE SKIP LOCKED"
-        return [_state(row) for row in self.run(sql, (experiment, pool, array("bigint", besides), count))]
-
-    def next_instance(self, experiment: int, count: int) -> int:
-        if count:
-            return self._take(f"instances_{experiment}", count)
-        sql = "SELECT coalesce(max(instance) + 1, 0) FROM states WHERE experiment = %s"
-        return int(self.run(sql, (experiment,)).fetchall()[0][0])
+    def put_heads(self, rows: Iterable[Head]) -> None:
+        names = Head._fields
+        others = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        self.run(
+            f"INSERT INTO heads ({HEAD}) SELECT * FROM {_unnest(names)} ON CONFLICT (experiment) DO UPDATE SET {others}",
+            _columns(names, rows),
+        )
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
         rows = map(state_row, states)
         self.run(
             f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {_unnest(STATE_COLUMNS)} "
-            "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, "
-            "state = excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool",
+            "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, state = "
+            "excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool, place = excluded.place",
             (experiment, *_columns(STATE_COLUMNS, rows)),
         )
 
-    def add_decisions(self, rows: Iterable[DecisionRow]) -> None:
-        names = DecisionRow._fields
-        self.run(
-            f"WITH made AS (INSERT INTO decisions ({DECISION}) SELECT * FROM {_unnest(names)} RETURNING experiment) "
-            f"{_counting('made', 1)}",
-            _columns(names, rows),
-        )
+    def add_decisions(self, rows: Sequence[DecisionRow]) -> None:
+        names, day = DecisionRow._fields, self._today()
+        sql = f"INSERT INTO decisions_{day} ({DECISION}, day) SELECT r.*, {day} FROM {_unnest(names)}"
+        self.run(sql, _columns(names, rows))
 
     def end(self, rows: Iterable[Closing]) -> None:
         names = Closing._fields
-        self.run(
-            "WITH ended AS (UPDATE decisions d SET state = r.state, value = r.value, closed_at = r.closed_at "
-            f"FROM {_unnest(names)} WHERE d.ticket = r.ticket RETURNING d.experiment) {_counting('ended', -1)}",
-            _columns(names, rows),
-        )
+        known = {row.ticket: row for row in rows}
+        for day, tickets in sorted(self._of_days(known).items()):
+            self.run(
+                f"UPDATE decisions_{day} d SET state = r.state, value = r.value, closed_at = r.closed_at, stale = r.stale "
+                f"FROM {_unnest(names)} WHERE d.ticket = r.ticket",
+                _columns(names, [known[ticket] for ticket in tickets]),
+            )
 
-    def make_stale(self, experiment: int, action: int) -> None:
-        sql = "UPDATE decisions SET stale = 1 WHERE experiment = %s AND state = 'open' AND action = %s"
-        self.run(sql, (experiment, action))
-
-    def due(self, experiment: int, now: float, limit: int) -> list[DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s AND state = 'open' AND expires_at <= %s"
-        rows = self.run(f"{sql} ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED", (experiment, now, limit))
-        return [DecisionRow._make(row) for row in rows]
-
-    def add_events(self, rows: Iterable[Event]) -> None:
-        placed = [(self.places + n, *row) for n, row in enumerate(rows)]
-        self.places += len(placed)
-        if self.places >> PLACES:
-            raise InvalidState(f"one transaction can change {1 << PLACES} states at most")
-        sql = f"INSERT INTO events (id, {EVENT}) SELECT "
-        sql += f"((%s + pg_current_xact_id()::text::bigint) << {PLACES}) + place, {EVENT} FROM {_unnest(EVENT_COLUMNS)}"
-        self.run(sql, (self.base, *_columns(EVENT_COLUMNS, placed)))
+    def add_events(self, rows: Sequence[Event]) -> None:
+        names, day = Event._fields, self._today()
+        sql = f"INSERT INTO events_{day} ({EVENT}, day) SELECT r.*, {day} FROM {_unnest(names)}"
+        self.run(sql, _columns(names, rows))
 
     def add_remarks(self, rows: Iterable[Remark]) -> None:
-        names = Remark._fields
-        self.run(
-            f"INSERT INTO remarks ({', '.join(names)}) SELECT * FROM {_unnest(names)}",
-            _columns(names, rows),
-        )
+        names, day = Remark._fields, self._today()
+        sql = f"INSERT INTO remarks_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {_unnest(names)}"
+        self.run(sql, _columns(names, rows))
 
-    def count(self, experiment: int, kind: str, by: int) -> None:
+    def count(self, counts: dict[tuple[int, str], int]) -> None:
+        names = ("experiment", "kind", "count")
         self.run(
-            "INSERT INTO counters (experiment, kind, writer, count) VALUES (%s, %s, pg_backend_pid(), %s) "
-            "ON CONFLICT (experiment, kind, writer) DO UPDATE SET count = counters.count + excluded.count",
-            (experiment, kind, by),
+            f"INSERT INTO counters (experiment, kind, count) SELECT * FROM {_unnest(names)} "
+            "ON CONFLICT (experiment, kind) DO UPDATE SET count = counters.count + excluded.count",
+            _columns(names, [(*key, by) for key, by in sorted(counts.items())]),
         )
 
     def push(self, rows: Iterable[Queued]) -> None:
         names = ("experiment", "cell", "position", "blob")
         sql = f"INSERT INTO queue (experiment, cell, position, value) SELECT * FROM {_unnest(names)}"
-        self.run(sql, _columns(names, rows))
+        self.run(f"{sql} ON CONFLICT DO NOTHING", _columns(names, rows))
 
-    def pull(self, rows: Iterable[Queued]) -> None:
+    def pull(self, rows: Iterable[tuple[int, int, int]]) -> None:
         names = ("experiment", "cell", "position")
         self.run(
             f"DELETE FROM queue q USING {_unnest(names)} "
             "WHERE q.experiment = r.experiment AND q.cell = r.cell AND q.position = r.position",
-            _columns(names, (row[:3] for row in rows)),
+            _columns(names, rows),
         )
 
-    def find_keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]:
-        names = ("experiment", "key")
-        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {_unnest(names)} JOIN keys k"
-        rows = self.run(f"{sql} ON k.experiment = r.experiment AND k.key = r.key", _columns(names, wanted))
-        return {(row[0], row[1]): Key._make(row) for row in rows}
-
     def add_keys(self, rows: Iterable[Key]) -> None:
-        names = Key._fields
-        sql = f"INSERT INTO keys ({', '.join(names)}) SELECT * FROM {_unnest(names)}"
-        self.run(sql, _columns(names, sorted(rows)))
+        names, day = Key._fields, self._today()
+        sql = f"INSERT INTO keys_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {_unnest(names)}"
+        self.run(sql, _columns(names, rows))
 
-    def extend_key(self, row: Key, before: str) -> None:
-        sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s AND answer = %s RETURNING 1"
-        if not self.run(sql, (row.answer, row.experiment, row.key, before)).fetchall():
-            raise Raced(f"another process went on with the key {row.key!r}")
+    def extend_key(self, row: Key) -> None:
+        sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s"
+        self.run(sql, (row.answer, row.experiment, row.key))
 
     def purge_keys(self, before: float, limit: int) -> int:
-        sql = "SELECT experiment, key FROM keys WHERE at < %s ORDER BY at LIMIT %s"
-        return self.run(f"DELETE FROM keys WHERE (experiment, key) IN ({sql})", (before, limit)).rowcount
+        """Whole days of them."""
+        for day in sorted(self.days - {KEPT}):
+            if day < day_of(before):
+                self.run(f"TRUNCATE keys_{day}") if self._some(f"keys_{day}") else None
+        return self.run(
+            f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN "
+            f"(SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s)", (before, limit),
+        ).rowcount  # fmt: skip
+
+    def _some(self, table: str) -> bool:
+        return bool(self.run(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
 
     def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None:
         names = ("experiment", "upto", "text")
@@ -426,18 +471,14 @@ class Session:
         sql = "UPDATE tokens SET revoked_at = %s WHERE name = %s AND revoked_at IS NULL RETURNING 1"
         return len(self.run(sql, (at, name)).fetchall())
 
-    def changed_since_checkpoint(self, experiment: int) -> Iterator[State]:
+    def unchecked(self, experiment: int, instance: int, limit: int) -> list[State]:
         columns = ", ".join(f"s.{name}" for name in STATE.split(", "))
         sql = (
             f"SELECT {columns} FROM states s LEFT JOIN checkpoints c "
             "ON c.experiment = s.experiment AND c.instance = s.instance AND c.seq = s.seq "
-            "WHERE s.experiment = %s AND s.instance > %s AND s.seq > 0 AND c.seq IS NULL "
-            f"ORDER BY s.instance LIMIT {CHUNK}"
+            "WHERE s.experiment = %s AND s.instance > %s AND s.seq > 0 AND c.seq IS NULL ORDER BY s.instance LIMIT %s"
         )
-        last = -1
-        while rows := self.run(sql, (experiment, last)).fetchall():
-            yield from map(_state, rows)
-            last = rows[-1][0]
+        return [_state(row) for row in self.run(sql, (experiment, instance, limit))]
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None:
         written = [(c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows]
@@ -445,32 +486,41 @@ class Session:
             f"INSERT INTO checkpoints (experiment, {STATE}, queue, floor, at) "
             f"SELECT * FROM {_unnest(CHECKPOINT_COLUMNS)} ON CONFLICT (experiment, instance, seq) DO UPDATE SET "
             "free = excluded.free, state = excluded.state, held = excluded.held, steps = excluded.steps, "
-            "pool = excluded.pool, queue = excluded.queue, floor = excluded.floor, at = excluded.at",
+            "pool = excluded.pool, place = excluded.place, queue = excluded.queue, floor = excluded.floor, at = excluded.at",
             _columns(CHECKPOINT_COLUMNS, written),
         )
 
-    def purge(self, experiment: int, before: float, limit: int) -> int:
+    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
         kept = (
-            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints WHERE experiment = %s AND at <= %s "
-            "GROUP BY instance) "
+            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints WHERE experiment = %(experiment)s "
+            "AND at <= %(before)s GROUP BY instance) "
         )
-        sql = (
-            "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = %s AND e.instance = k.instance "
-            "AND e.seq <= k.seq WHERE e.id <= "
-            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = %s) "
-            "ORDER BY e.instance, e.seq LIMIT %s"
+        old = (
+            "SELECT e.place, e.day FROM events e LEFT JOIN kept k ON k.instance = e.instance "
+            "WHERE e.experiment = %(experiment)s AND e.place <= %(folded)s AND e.at < %(before)s "
+            f"AND (e.instance = {ALL} OR e.seq <= k.seq) ORDER BY e.place LIMIT %(limit)s"
         )
-        if not self.run("SELECT pg_try_advisory_xact_lock(%s)", (PURGE_LOCK,)).fetchall()[0][0]:
-            return 0  # another process is at it
-        old = self.run(kept + sql, (experiment, before, experiment, experiment, limit)).fetchall()
-        closed = array("bytea", (ticket for _, kind, ticket in old if kind != "decide" and ticket is not None))
-        self.run("SELECT FROM decisions WHERE ticket = ANY(%s::bytea[]) ORDER BY ticket FOR UPDATE", (closed,))
-        self.run("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ANY(%s::bytea[])", (closed,))
-        self.run("DELETE FROM events WHERE id = ANY(%s::bigint[])", (array("bigint", (row[0] for row in old)),))
-        if len(old) < limit:
-            sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %s AND c.instance = k.instance"
-            self.run(f"{kept}{sql} AND c.seq < k.seq", (experiment, before, experiment))
-        return len(old)
+        values = {"experiment": experiment, "before": before, "folded": folded, "limit": limit}
+        run = partial(self.connection.execute, prepare=True)
+        sql = f"{kept}, old AS ({old}) DELETE FROM events e USING old WHERE e.experiment = %(experiment)s"
+        gone = run(f"{sql} AND e.place = old.place AND e.day = old.day", values).rowcount
+        if gone < limit:  # no event tells of what ended before the oldest that is left
+            sql = (
+                f"SELECT at FROM events WHERE experiment = %(experiment)s AND instance <> {OWN} ORDER BY place LIMIT 1"
+            )
+            first = [row[0] for row in run(sql, values).fetchall()]
+            ended = values | {"before": min(before, *first, before)}
+            sql = "SELECT ticket, day FROM decisions WHERE experiment = %(experiment)s AND state <> 'open' "
+            sql += "AND closed_at < %(before)s ORDER BY round LIMIT %(limit)s"
+            sql = (
+                f"WITH old AS ({sql}) DELETE FROM decisions d USING old WHERE d.ticket = old.ticket AND d.day = old.day"
+            )
+            gone += run(sql, ended).rowcount
+        if gone < limit:
+            gone += run("DELETE FROM remarks WHERE experiment = %(experiment)s AND at < %(before)s", ended).rowcount
+            sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %(experiment)s"
+            run(f"{kept}{sql} AND c.instance = k.instance AND c.seq < k.seq", values)
+        return gone
 
 
 def _address(url: str) -> dict[str, Any]:
@@ -488,17 +538,12 @@ def _address(url: str) -> dict[str, Any]:
 
 
 def _state(row: Sequence[Any]) -> State:
-    instance, seq, free, data, held, steps, pool = row
-    return State(instance, seq, bool(free), data, held, steps, pool)
+    instance, seq, free, *rest = row
+    return State(instance, seq, bool(free), *rest)
 
 
-def _counting(rows: str, by: int) -> str:
-    """Open decisions are counted by each connection for itself: no row that all decisions change."""
-    return (
-        "INSERT INTO counters (experiment, kind, writer, count) "
-        f"SELECT experiment, 'open', pg_backend_pid(), {by} * count(*) FROM {rows} GROUP BY experiment "
-        "ON CONFLICT (experiment, kind, writer) DO UPDATE SET count = counters.count + excluded.count"
-    )
+def _heads(rows: Iterable[Sequence[Any]]) -> dict[int, Head]:
+    return {row[0]: Head._make(row) for row in rows}
 
 
 class Postgres:
@@ -520,7 +565,7 @@ class Postgres:
         self._url = url
         self._writes = serve or write
         self.migrates = migrate
-        self._base = 0
+        self._days: set[int] = set()
         self._writer: Session | None = None
         self._idle: list[Session] = []
         self._guard = threading.Lock()
@@ -551,7 +596,7 @@ class Postgres:
         except BaseException:
             connection.close()
             raise
-        return Session(connection, self._base)
+        return Session(connection, self._days)
 
     def _prepare(self, connection: psycopg.Connection[Any], serve: bool, earlier: bool) -> None:
         """Tables of this version, whoever of several processes makes them."""
@@ -559,14 +604,18 @@ class Postgres:
             raise InvalidState(f"{self.name} is PostgreSQL {connection.info.server_version // 10000}; 13 is the oldest")
         with connection.transaction():
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
-            session = Session(connection, 0)
+            session = Session(connection, self._days)
             version = self._version(session)
             schema.refuse(self.name, version, serve=serve, migrate=self.migrates or earlier)
             if version < schema.SCHEMA and self._writes:
                 for statement in schema.statements("postgresql", version):
                     connection.execute(statement.encode())
                 session.set_meta("schema", str(schema.SCHEMA))
-            self._base = self._check_base(session)
+            if version == schema.SCHEMA or self._writes:
+                session.learn_days()
+            if self._writes:
+                today = day_of(session.now())
+                self._days.update(session.make_day(day) for day in range(today, today + AHEAD + 1))
 
     def _version(self, session: Session) -> int:
         sql = "SELECT to_regclass('meta') IS NOT NULL, to_regclass('decisions') IS NOT NULL"
@@ -580,34 +629,21 @@ class Postgres:
             raise InvalidState(f"{self.name} is damaged: its table meta says that its schema is {found!r}")
         return int(found)
 
-    def _check_base(self, session: Session) -> int:
-        """What is added to transaction numbers: in a restored copy they start anew, and events must not."""
-        noted = session.meta("base") or "0"
-        base = int(noted) if noted.lstrip("-").isdigit() else 0  # a damaged one is found again below
-        here = int(session.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()[0][0])
-        before = session.last_event() >> PLACES
-        before = max(before, *(upto >> PLACES for upto, _ in session.folds().values()), 0)
-        if before >= base + here:
-            base = before + 1 - here
-            if self._writes:
-                session.set_meta("base", str(base))
-        return base
-
     @contextmanager
-    def write(self, *, alone: bool = False) -> Iterator[Session]:
+    def write(self, *, alone: bool = False, lock: Sequence[int] = ()) -> Iterator[Session]:
         with self._writing:
             try:
                 session = self._writer = self._writer or self._open()
                 try:
                     with session.connection.pipeline():
-                        session.begin(alone=alone)
+                        session.begin(alone=alone, lock=lock)
                         yield session
                         session.run("COMMIT")
+                    session.over(True)
                 except BaseException:
+                    session.over(False)
                     self._undo(session)
                     raise
-                finally:
-                    session.clock, session.locking = None, ""
             except RACES as error:
                 raise Raced(f"{self.name}: {str(error).strip()}") from error
             except LOST as error:
@@ -617,7 +653,7 @@ class Postgres:
         """Roll back, or let the connection go: the server then rolls back by itself."""
         try:
             session.connection.execute("ROLLBACK")
-            session.connection.execute("SELECT pg_advisory_unlock_all()")
+            session.learn_days()  # another process may have dropped some
         except psycopg.Error:
             session.connection.close()
             self._writer = None
@@ -652,19 +688,17 @@ class Postgres:
                 if known is None:
                     raise
 
-    def settle(self) -> None:
-        """Wait a moment until what is committed has its place in the order of events."""
-        deadline, pause = time.monotonic() + SETTLE, 0.001
-        with self.read() as session:
-            last, settled = session.last_event(), session.settled()
-        while settled <= last and time.monotonic() < deadline:
-            time.sleep(pause)
-            pause *= 2
-            with self.read() as session:
-                settled = session.settled()
-
     def tend(self) -> None:
-        """The server looks after itself."""
+        """Have tables for the days to come."""
+        with self.read() as session:
+            today = day_of(session.now())
+            if today + AHEAD in self._days:
+                return
+            session.learn_days()
+        if self._writes:
+            with self.write() as writer:
+                for day in range(today, today + AHEAD + 1):
+                    writer.make_day(day)
 
     def backup(self, file: str) -> None:
         """A copy of one moment by `pg_dump`, for `pg_restore`."""

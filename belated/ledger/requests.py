@@ -1,7 +1,7 @@
 """What is asked of one experiment in one transaction: feedback and cancellations first, then decisions.
 
-All of it is worked out in memory: until `Work.flush` nothing is written, and an experiment that fails can be left out
-while the others of the batch go on.
+All of it is worked out in memory: until `Page.write` nothing is written, and an experiment that fails can be left out
+while the others of the batch go on. A ticket begins with the day on which it was given out (see `schema.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Again, Cancel, Decide, Feedback, Item, Outcome, write_value
 from belated.ledger.parts import Part, other_body, same_answer
-from belated.ledger.store import DecisionRow, Key
+from belated.ledger.store import DecisionRow, Key, day_of
 from belated.ledger.work import Work
 
 #: An item with its place in the batch.
@@ -40,7 +40,7 @@ class Requests:
         #: What came of it.
         self.answers: dict[int, Any] = {}
         self.keys: list[Key] = []
-        self.extended: list[tuple[Key, str]] = []
+        self.extended: list[Key] = []
 
     def alone(self) -> Iterator[Requests]:
         """The same, one by one; each is to be served before the next is taken."""
@@ -60,7 +60,7 @@ class Requests:
     def serve(self, work: Work) -> None:
         """All of it."""
         open_rows = (row for row in self.rows.values() if row.state == "open" and row.experiment == work.experiment.id)
-        work.load([row.instance for row in open_rows])
+        work.replica.load([row.instance for row in open_rows])
         decide: list[tuple[int, Decide]] = []
         for at, item in self.asked:
             if isinstance(item, Feedback):
@@ -169,7 +169,7 @@ class Requests:
                 self.answers[one.at] = Refused("invalid", str(error))
                 continue
             wanted = len(one.contexts) + one.item.after
-            if not one.item.before and work.outstanding() + total + wanted > limit:
+            if not one.item.before and work.replica.outstanding + total + wanted > limit:
                 self.answers[one.at] = Refused(
                     "too_many_outstanding", f"{work.experiment.name} may have {limit} open decisions at most"
                 )
@@ -180,15 +180,13 @@ class Requests:
         if not total:
             return
         work.expect([context for one, _ in granted for context in one.contexts])
-        round_ = work.session.take_rounds(work.experiment.id, total)
-        random = secrets.token_bytes(16 * total)
+        day, random = day_of(work.now).to_bytes(2), secrets.token_bytes(14 * total)
         used = 0
         for one, allowed in granted:
             made = []
             for context in one.contexts:
-                ticket = random[16 * used : 16 * used + 16]
-                made.append(work.make(context, allowed, ticket, round_ + used))
-                used += 1
+                made.append(work.make(context, allowed, day + random[used : used + 14]))
+                used += 14
             self.answers[one.at] = one.answer(made)
             if one.item.key is not None:
                 one.keep(work, made, self.keys, self.extended)

@@ -21,13 +21,15 @@ from belated.ledger import schema
 from belated.ledger.errors import StorageError
 from belated.ledger.files import make_private
 from belated.ledger.store import (
+    ALL,
+    OWN,
     Checkpoint,
     Closing,
     DecisionRow,
     Event,
     ExperimentRow,
+    Head,
     Key,
-    NumberedEvent,
     Queued,
     Remark,
     State,
@@ -45,7 +47,8 @@ LOG = 16_000
 
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps, pool"
+STATE = "instance, seq, free, state, held, steps, pool, place"
+HEAD = ", ".join(Head._fields)
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 TOKEN = ", ".join(Token._fields)
@@ -131,70 +134,64 @@ class Session:
         sql = f"SELECT {STATE} FROM states WHERE experiment = ? AND instance IN"
         return {row[0]: State(*row) for row in self._among(sql, (experiment,), instances)}
 
-    def all_states(self, experiment: int) -> Iterator[State]:
-        for row in self.run(f"SELECT {STATE} FROM states WHERE experiment = ? ORDER BY instance", (experiment,)):
-            yield State(*row)
+    def states_after(self, experiment: int, instance: int, limit: int) -> list[State]:
+        sql = f"SELECT {STATE} FROM states WHERE experiment = ? AND instance > ? ORDER BY instance LIMIT ?"
+        return [State(*row) for row in self.run(sql, (experiment, instance, limit))]
 
-    def events_of(self, experiment: int) -> Iterator[tuple[Event, DecisionRow | None]]:
-        columns = ", ".join([*(f"e.{name}" for name in Event._fields), *(f"d.{name}" for name in DecisionRow._fields)])
-        sql = f"SELECT {columns} FROM events e LEFT JOIN decisions d ON d.ticket = e.ticket WHERE e.experiment = ?"
-        width = len(Event._fields)
-        for row in self.run(f"{sql} ORDER BY e.instance, e.seq", (experiment,)):
-            yield Event._make(row[:width]), DecisionRow._make(row[width:]) if row[width] is not None else None
+    def free(self, experiment: int) -> list[tuple[int, int]]:
+        # Left to itself SQLite looks through all states in order, the busy ones too.
+        sql = "SELECT pool, instance FROM states INDEXED BY states_free WHERE experiment = ? AND free = 1"
+        return self.run(sql, (experiment,)).fetchall()
 
-    def growths(self, experiment: int) -> dict[int, list[tuple[int, int]]]:
-        found: dict[int, list[tuple[int, int]]] = {}
-        sql = "SELECT instance, seq, action FROM events WHERE experiment = ? AND kind = 'grow' ORDER BY instance, seq"
-        for instance, seq, action in self.run(sql, (experiment,)):
-            found.setdefault(instance, []).append((seq, action))
+    def heads(self, experiments: Sequence[int] | None = None) -> dict[int, Head]:
+        sql = f"SELECT {HEAD} FROM heads"
+        rows = self.run(sql) if experiments is None else self._among(f"{sql} WHERE experiment IN", (), experiments)
+        return {row[0]: Head._make(row) for row in rows}
+
+    def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
+        sql = f"SELECT {EVENT} FROM events WHERE experiment = ? AND place > ? ORDER BY place LIMIT ?"
+        return [Event._make(row) for row in self.run(sql, (experiment, place, limit))]
+
+    def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
+        sql = f"SELECT {EVENT} FROM events WHERE experiment = ? AND (instance, seq) > (?, ?)"
+        rows = self.run(f"{sql} ORDER BY instance, seq LIMIT ?", (experiment, instance, seq, limit))
+        return [Event._make(row) for row in rows]
+
+    def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = ? AND kind = 'grow' ORDER BY instance, seq"
+        for instance, *grown in self.run(sql, (experiment,)):
+            found.setdefault(instance, []).append(tuple(grown))
         return found
 
-    def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
-        rows = self.run(f"SELECT id, {EVENT} FROM events WHERE id > ? ORDER BY id LIMIT ?", (id_, limit))
-        return [NumberedEvent(row[0], Event._make(row[1:])) for row in rows.fetchall()]
-
-    def has_events(self, experiment: int, upto: int) -> bool:
-        sql = "SELECT 1 FROM events WHERE experiment = ? AND id <= ? LIMIT 1"
-        return self.run(sql, (experiment, upto)).fetchone() is not None
-
-    def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
-        found = self.run(f"SELECT {DECISION} FROM decisions WHERE experiment = ? ORDER BY round", (experiment,))
-        while rows := found.fetchmany(size):
-            yield [DecisionRow._make(row) for row in rows]
+    def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
+        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND round > ? AND coalesce(closed_at, decided_at) >= ?"
+        rows = self.run(f"{sql} ORDER BY round LIMIT ?", (experiment, round_, since, limit))
+        return [DecisionRow._make(row) for row in rows]
 
     def counters(self, experiment: int) -> dict[str, int]:
         return dict(self.run("SELECT kind, count FROM counters WHERE experiment = ?", (experiment,)))
 
-    def queue_lengths(self, experiment: int) -> dict[int, int]:
-        return dict(self.run("SELECT cell, count(*) FROM queue WHERE experiment = ? GROUP BY cell", (experiment,)))
+    def queued(self, experiment: int) -> list[Queued]:
+        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = ? ORDER BY cell, position"
+        return [Queued._make(row) for row in self.run(sql, (experiment,))]
 
-    def queued(self, experiment: int, cell: int, after: int, limit: int) -> list[Queued]:
-        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = ? AND cell = ? AND position > ?"
-        rows = self.run(f"{sql} ORDER BY position LIMIT ?", (experiment, cell, after, limit))
-        return [Queued._make(row) for row in rows.fetchall()]
+    def remarks(self, tickets: Sequence[bytes]) -> list[Remark]:
+        rows = self._among("SELECT id, experiment, ticket, kind, value, at FROM remarks WHERE ticket IN", (), tickets)
+        return [Remark._make(row[1:]) for row in sorted(set(rows))]
 
-    def outstanding(self, experiment: int) -> int:
-        sql = "SELECT count(*) FROM decisions WHERE experiment = ? AND state = 'open'"
-        return int(self.run(sql, (experiment,)).fetchone()[0])
-
-    def remarks(self, ticket: bytes) -> list[Remark]:
-        sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = ? ORDER BY id"
-        return [Remark._make(row) for row in self.run(sql, (ticket,))]
-
-    def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
-        rows = self.run("SELECT experiment, upto, counters FROM folds WHERE upto > ?", (after,))
-        return {row[0]: (row[1], row[2]) for row in rows}
-
-    def lag(self) -> float:
-        return 0.0
+    def folds(self) -> dict[int, tuple[int, str]]:
+        return {row[0]: (row[1], row[2]) for row in self.run("SELECT experiment, upto, counters FROM folds")}
 
     def tokens(self) -> list[Token]:
         return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
-    def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
+    def checkpoints(self, experiment: int, instances: Sequence[int] | None = None) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
-        sql = f"SELECT {STATE}, queue, floor, at FROM checkpoints WHERE experiment = ? ORDER BY instance, seq"
-        for *state, queue, floor, at in self.run(sql, (experiment,)):
+        sql = f"SELECT {STATE}, queue, floor, at FROM checkpoints WHERE experiment = ?"
+        some = (experiment,)
+        rows = self.run(sql, some) if instances is None else self._among(f"{sql} AND instance IN", some, instances)
+        for *state, queue, floor, at in sorted(set(rows)):
             found.setdefault(state[0], []).append(Checkpoint(experiment, State(*state), queue, bool(floor), at))
         return found
 
@@ -203,10 +200,18 @@ class Session:
     def set_meta(self, key: str, value: str) -> None:
         self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
-    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
+    def look(
+        self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]
+    ) -> tuple[dict[int, Head], dict[bytes, DecisionRow], dict[tuple[int, str], Key]]:
+        return self.heads(experiments), self.decisions(tickets), self._keys(keys)
+
+    def add_experiment(self, row: ExperimentRow) -> int | None:
         sql = "INSERT INTO experiments (name, spec, version, layout, created_at, archived_at) VALUES (?, ?, ?, ?, ?, ?)"
         found = self.run(f"{sql} ON CONFLICT (name) DO NOTHING RETURNING id", row[1:]).fetchall()
-        return int(found[0][0]) if found else None
+        if not found:
+            return None
+        self.put_heads([Head(int(found[0][0]))])
+        return int(found[0][0])
 
     def change_experiment(self, row: ExperimentRow) -> None:
         sql = "UPDATE experiments SET spec = ?, version = ?, layout = ?, archived_at = ? WHERE id = ?"
@@ -214,59 +219,45 @@ class Session:
 
     def remove_experiment(self, experiment: int) -> None:
         self.run("DELETE FROM experiments WHERE id = ?", (experiment,))
+        self.run("DELETE FROM heads WHERE experiment = ?", (experiment,))
 
-    def take_rounds(self, experiment: int, count: int) -> int:
-        sql = "UPDATE experiments SET rounds = rounds + ? WHERE id = ? RETURNING rounds"
-        return int(self.run(sql, (count, experiment)).fetchall()[0][0]) - count + 1
-
-    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
-        # Left to itself SQLite looks through all states in order, the busy ones too.
-        sql = f"SELECT {STATE} FROM states INDEXED BY states_free WHERE experiment = ? AND pool = ? AND free = 1"
-        sql += " ORDER BY instance LIMIT ?"
-        rows = self.run(sql, (experiment, pool, count + len(besides))).fetchall()
-        known = set(besides)
-        return [State(*row) for row in rows if row[0] not in known][:count]
-
-    def next_instance(self, experiment: int, count: int) -> int:
-        found = self.run("SELECT max(instance) FROM states WHERE experiment = ?", (experiment,)).fetchone()[0]
-        return 0 if found is None else int(found) + 1
+    def put_heads(self, rows: Iterable[Head]) -> None:
+        self._insert(f"INSERT OR REPLACE INTO heads ({HEAD})", rows)
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        rows = ((experiment, s.instance, s.seq, 1 if s.free else 0, s.data, s.held, s.steps, s.pool) for s in states)
+        rows = ((experiment, *state_row(state)) for state in states)
         self._insert(f"INSERT OR REPLACE INTO states (experiment, {STATE})", rows)
 
-    def add_decisions(self, rows: Iterable[DecisionRow]) -> None:
+    def add_decisions(self, rows: Sequence[DecisionRow]) -> None:
         self._insert(f"INSERT INTO decisions ({DECISION})", rows)
 
     def end(self, rows: Iterable[Closing]) -> None:
-        self.many("UPDATE decisions SET state = ?, value = ?, closed_at = ? WHERE ticket = ?", rows)
+        self.many("UPDATE decisions SET state = ?, value = ?, closed_at = ?, stale = ? WHERE ticket = ?", rows)
 
-    def make_stale(self, experiment: int, action: int) -> None:
-        sql = "UPDATE decisions SET stale = 1 WHERE experiment = ? AND state = 'open' AND action = ?"
-        self.run(sql, (experiment, action))
+    def due(self, now: float, limit: int, besides: Sequence[int] = ()) -> list[tuple[int, bytes]]:
+        sql = (
+            "SELECT experiment, ticket FROM decisions INDEXED BY decisions_due WHERE state = 'open' AND expires_at <= ?"
+        )
+        sql += f" AND experiment NOT IN ({_marks(len(besides))}) ORDER BY expires_at LIMIT ?"
+        return self.run(sql, (now, *besides, limit)).fetchall()
 
-    def due(self, experiment: int, now: float, limit: int) -> list[DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND state = 'open' AND expires_at <= ?"
-        rows = self.run(f"{sql} ORDER BY expires_at LIMIT ?", (experiment, now, limit)).fetchall()
-        return [DecisionRow._make(row) for row in rows]
-
-    def add_events(self, rows: Iterable[Event]) -> None:
+    def add_events(self, rows: Sequence[Event]) -> None:
         self._insert(f"INSERT INTO events ({EVENT})", rows)
 
     def add_remarks(self, rows: Iterable[Remark]) -> None:
         self._insert("INSERT INTO remarks (experiment, ticket, kind, value, at)", rows)
 
-    def count(self, experiment: int, kind: str, by: int) -> None:
+    def count(self, counts: dict[tuple[int, str], int]) -> None:
         sql = "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT (experiment, kind)"
-        self.run(f"{sql} DO UPDATE SET count = count + excluded.count", (experiment, kind, by))
+        self.many(f"{sql} DO UPDATE SET count = count + excluded.count", [(*key, by) for key, by in counts.items()])
 
     def push(self, rows: Iterable[Queued]) -> None:
-        self._insert("INSERT INTO queue (experiment, cell, position, value)", rows)
+        self._insert("INSERT OR IGNORE INTO queue (experiment, cell, position, value)", rows)
 
-    def pull(self, rows: Iterable[Queued]) -> None:
-        self.many("DELETE FROM queue WHERE experiment = ? AND cell = ? AND position = ?", (row[:3] for row in rows))
+    def pull(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        self.many("DELETE FROM queue WHERE experiment = ? AND cell = ? AND position = ?", rows)
 
-    def find_keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]:
+    def _keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]:
         found = {}
         sql = "SELECT experiment, key, digest, answer, at FROM keys WHERE experiment = ? AND key = ?"
         for pair in wanted:
@@ -277,7 +268,7 @@ class Session:
     def add_keys(self, rows: Iterable[Key]) -> None:
         self._insert("INSERT INTO keys (experiment, key, digest, answer, at)", rows)
 
-    def extend_key(self, row: Key, before: str) -> None:
+    def extend_key(self, row: Key) -> None:
         self.run("UPDATE keys SET answer = ? WHERE experiment = ? AND key = ?", (row.answer, row.experiment, row.key))
 
     def purge_keys(self, before: float, limit: int) -> int:
@@ -296,43 +287,47 @@ class Session:
         sql = "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
         return self.run(sql, (at, name)).rowcount
 
-    def changed_since_checkpoint(self, experiment: int) -> Iterator[State]:
+    def unchecked(self, experiment: int, instance: int, limit: int) -> list[State]:
         columns = ", ".join(f"s.{name}" for name in STATE.split(", "))
         rows = self.run(
             f"SELECT {columns} FROM states s LEFT JOIN checkpoints c "
             "ON c.experiment = s.experiment AND c.instance = s.instance AND c.seq = s.seq "
-            "WHERE s.experiment = ? AND s.seq > 0 AND c.seq IS NULL ORDER BY s.instance",
-            (experiment,),
+            "WHERE s.experiment = ? AND s.instance > ? AND s.seq > 0 AND c.seq IS NULL ORDER BY s.instance LIMIT ?",
+            (experiment, instance, limit),
         )
-        for row in rows.fetchall():
-            yield State(*row)
+        return [State(*row) for row in rows]
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None:
         self.many(
-            f"INSERT OR REPLACE INTO checkpoints (experiment, {STATE}, queue, floor, at) VALUES ({_marks(11)})",
+            f"INSERT OR REPLACE INTO checkpoints (experiment, {STATE}, queue, floor, at) VALUES ({_marks(12)})",
             ((c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows),
         )
 
-    def purge(self, experiment: int, before: float, limit: int) -> int:
-        values = {"experiment": experiment, "before": before}
+    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
+        values = {"experiment": experiment, "before": before, "folded": folded, "limit": limit}
         kept = (
             "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints "
             "WHERE experiment = :experiment AND at <= :before GROUP BY instance) "
         )
         sql = (
-            "SELECT e.id, e.kind, e.ticket FROM kept k JOIN events e ON e.experiment = :experiment "
-            "AND e.instance = k.instance AND e.seq <= k.seq WHERE e.id <= "
-            "(SELECT coalesce(max(upto), 0) FROM folds WHERE experiment = :experiment) "
-            "ORDER BY e.instance, e.seq LIMIT :limit"
+            "SELECT place FROM events e WHERE experiment = :experiment AND place <= :folded AND at < :before AND "
+            f"(instance = {ALL} OR seq <= (SELECT seq FROM kept k WHERE k.instance = e.instance)) "
+            "ORDER BY place LIMIT :limit"
         )
-        old = self.run(kept + sql, values | {"limit": limit}).fetchall()
-        closed = [(ticket,) for _, kind, ticket in old if kind != "decide" and ticket is not None]
-        self.many("UPDATE decisions SET context = NULL, memo = NULL WHERE ticket = ?", closed)
-        self.many("DELETE FROM events WHERE id = ?", [(row[0],) for row in old])
-        if len(old) < limit:
+        old = self.run(kept + sql, values).fetchall()
+        self.many("DELETE FROM events WHERE experiment = ? AND place = ?", [(experiment, *row) for row in old])
+        gone = len(old)
+        if gone < limit:  # no event tells of what ended before the oldest that is left
+            sql = f"SELECT at FROM events WHERE experiment = :experiment AND instance <> {OWN} ORDER BY place LIMIT 1"
+            values["before"] = min(before, *(row[0] for row in self.run(sql, values)), before)
+            sql = "SELECT id FROM decisions WHERE experiment = :experiment AND state <> 'open' AND closed_at < :before"
+            gone += self.run(f"DELETE FROM decisions WHERE id IN ({sql} ORDER BY round LIMIT :limit)", values).rowcount
+        if gone < limit:
+            gone += self.run("DELETE FROM remarks WHERE experiment = :experiment AND at < :before", values).rowcount
             sql = "DELETE FROM checkpoints WHERE experiment = :experiment AND seq < "
+            values["before"] = before
             self.run(f"{kept}{sql}(SELECT seq FROM kept k WHERE k.instance = checkpoints.instance)", values)
-        return len(old)
+        return gone
 
 
 class SQLite:
@@ -406,7 +401,7 @@ class SQLite:
         return int(found)
 
     @contextmanager
-    def write(self, *, alone: bool = False) -> Iterator[Session]:
+    def write(self, *, alone: bool = False, lock: Sequence[int] = ()) -> Iterator[Session]:
         session = self._writer
         try:
             session.run("BEGIN IMMEDIATE")
@@ -442,9 +437,6 @@ class SQLite:
                     session.run("ROLLBACK")
         except sqlite3.DatabaseError as error:
             raise StorageError(f"{self.file}: {error}") from error
-
-    def settle(self) -> None:
-        """There is one writer: everything has its place at once."""
 
     def tend(self) -> None:
         """Move what is committed from the log into the file, beside the writer: little is left for it to do."""

@@ -12,8 +12,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-#: Events of an experiment itself, and of none of its states, have this instance.
-OWN = -1
+#: Events of an experiment itself, and of none of its states, have this instance; those of all its states at once have
+#: the other, where each state has a life of its own.
+OWN, ALL = -1, -2
+#: Seconds of a day, by which a large database is divided.
+DAY = 86400.0
 
 
 class ExperimentRow(NamedTuple):
@@ -30,8 +33,9 @@ class ExperimentRow(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """One learner state. `held` are the notes of the forecaster's rule, with the first state; `steps` is how often that
-    was asked, where this is counted; `pool` is where the instance is free."""
+    """One learner state, as it is after the event at `place` of its experiment's log, the `seq`th of its own. `held` are
+    the notes of the forecaster's rule, with the first state; `steps` is how often that was asked, where this is counted;
+    `pool` is where the instance is free."""
 
     instance: int
     seq: int
@@ -40,14 +44,31 @@ class State:
     held: bytes | None = None
     steps: int = 0
     pool: int = 0
+    place: int = 0
 
 
 def state_row(state: State) -> tuple[Any, ...]:
     """A state as its columns."""
     return (
         *(state.instance, state.seq, int(state.free), state.data),
-        *(state.held, state.steps, state.pool),
+        *(state.held, state.steps, state.pool, state.place),
     )
+
+
+class Head(NamedTuple):
+    """Where an experiment's log stands; who writes to it has this row locked.
+
+    `last` is the place of its last event, `written` one up to which all states are on record (each as it was then or
+    later), and `written_at` when that was so.
+    """
+
+    experiment: int
+    last: int = 0
+    written: int = 0
+    written_at: float = 0.0
+    rounds: int = 0
+    instances: int = 0
+    outstanding: int = 0
 
 
 class DecisionRow(NamedTuple):
@@ -77,6 +98,7 @@ class Closing(NamedTuple):
     state: str
     value: str | None
     closed_at: float
+    stale: int
     ticket: bytes
 
 
@@ -89,8 +111,9 @@ class Event(NamedTuple):
     """
 
     experiment: int
+    place: int  #: in the experiment's log, from 1
     instance: int
-    seq: int
+    seq: int  #: among the events of that state, from 1
     kind: str
     ticket: bytes | None
     action: int | None
@@ -98,13 +121,6 @@ class Event(NamedTuple):
     value: str | None
     delay: float | None
     at: float
-
-
-class NumberedEvent(NamedTuple):
-    """An event with its place in the order of all."""
-
-    id: int
-    event: Event
 
 
 class Remark(NamedTuple):
@@ -188,146 +204,135 @@ class Reader(Protocol):
 
     def experiments(self) -> list[ExperimentRow]: ...
 
+    def heads(self, experiments: Sequence[int] | None = None) -> dict[int, Head]:
+        """Where these logs stand, or all."""
+
     def decisions(self, tickets: Sequence[bytes]) -> dict[bytes, DecisionRow]:
-        """Those of the tickets that exist, locked in a `write`."""
+        """Those of the tickets that exist."""
 
-    def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
-        """These states, locked in a `write`."""
+    def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]: ...
 
-    def all_states(self, experiment: int) -> Iterator[State]: ...
+    def states_after(self, experiment: int, instance: int, limit: int) -> list[State]:
+        """The next states by instance."""
 
-    def events_of(self, experiment: int) -> Iterator[tuple[Event, DecisionRow | None]]:
-        """All events by state and sequence number, with the decision that they are about."""
+    def free(self, experiment: int) -> list[tuple[int, int]]:
+        """Pool and instance of the states that are on record as free."""
 
-    def growths(self, experiment: int) -> dict[int, list[tuple[int, int]]]:
-        """For each instance at which of its events an action was added, and the number of that action."""
+    def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
+        """The next events of a log. None that is wanted happened long before `at`."""
 
-    def events_after(self, id_: int, limit: int) -> list[NumberedEvent]:
-        """The next events of all experiments, in an order that will not change any more."""
+    def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
+        """The next events by instance and sequence number, after that one."""
 
-    def has_events(self, experiment: int, upto: int) -> bool:
-        """Whether it has any up to that one."""
+    def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
+        """For each instance at which of its events an action was added, the number of that action, and the place."""
 
-    def decisions_of(self, experiment: int, size: int) -> Iterator[list[DecisionRow]]:
-        """All decisions by round, so many at a time."""
+    def due(self, now: float, limit: int, besides: Sequence[int] = ()) -> list[tuple[int, bytes]]:
+        """Experiment and ticket of open decisions whose time has come, but of these experiments."""
+
+    def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
+        """The next decisions by round, of those that were made or have ended since then."""
 
     def counters(self, experiment: int) -> dict[str, int]: ...
 
-    def queue_lengths(self, experiment: int) -> dict[int, int]: ...
+    def queued(self, experiment: int) -> list[Queued]:
+        """All that waits, in order."""
 
-    def queued(self, experiment: int, cell: int, after: int, limit: int) -> list[Queued]: ...
+    def remarks(self, tickets: Sequence[bytes]) -> list[Remark]:
+        """What is on record about decisions and was not learned, in the order in which it came."""
 
-    def outstanding(self, experiment: int) -> int: ...
-
-    def remarks(self, ticket: bytes) -> list[Remark]:
-        """What is on record about a decision and was not learned."""
-
-    def folds(self, after: int = -1) -> dict[int, tuple[int, str]]:
-        """Saved statistics that go further than that event."""
-
-    def lag(self) -> float:
-        """By how many seconds `events_after` lags behind what is committed."""
+    def folds(self) -> dict[int, tuple[int, str]]:
+        """Saved statistics: up to which event, and what they are."""
 
     def tokens(self) -> list[Token]: ...
 
-    def checkpoints(self, experiment: int) -> dict[int, list[Checkpoint]]:
+    def checkpoints(self, experiment: int, instances: Sequence[int] | None = None) -> dict[int, list[Checkpoint]]:
         """Those of each instance, oldest first."""
 
 
 class Writer(Reader, Protocol):
     """What can be read and written, in one transaction."""
 
+    def look(
+        self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]
+    ) -> tuple[dict[int, Head], dict[bytes, DecisionRow], dict[tuple[int, str], Key]]:
+        """All that a batch needs to begin with."""
+
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
         """A statement without rows; see `ask`."""
 
     def set_meta(self, key: str, value: str) -> None: ...
 
-    def add_experiment(self, row: ExperimentRow, seats: int = 1) -> int | None:
-        """Its id; None if the name is taken. (The id in `row` does not count.) So many states come with it."""
+    def add_experiment(self, row: ExperimentRow) -> int | None:
+        """Its id; None if the name is taken. (The id in `row` does not count.)"""
 
     def change_experiment(self, row: ExperimentRow) -> None: ...
 
     def remove_experiment(self, experiment: int) -> None:
         """It is gone, and its name is free. What belongs to it is left to `erase.py`."""
 
-    def take_rounds(self, experiment: int, count: int) -> int:
-        """The first of so many round numbers that nobody else gets."""
-
-    def take_free(self, experiment: int, pool: int, count: int, besides: Sequence[int]) -> list[State]:
-        """The lowest-numbered free states of a pool, at most so many, but not those that the caller has in hand."""
-
-    def next_instance(self, experiment: int, count: int) -> int:
-        """The first of so many new instance numbers."""
+    def put_heads(self, rows: Iterable[Head]) -> None: ...
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
         """Write states, new ones and known ones."""
 
-    def add_decisions(self, rows: Iterable[DecisionRow]) -> None: ...
+    def add_decisions(self, rows: Sequence[DecisionRow]) -> None: ...
 
     def end(self, rows: Iterable[Closing]) -> None:
         """Write how decisions ended."""
 
-    def make_stale(self, experiment: int, action: int) -> None:
-        """Mark the open decisions for that action."""
-
-    def due(self, experiment: int, now: float, limit: int) -> list[DecisionRow]:
-        """Open decisions whose time has come, locked; those that another process has in hand are left to it."""
-
-    def add_events(self, rows: Iterable[Event]) -> None: ...
+    def add_events(self, rows: Sequence[Event]) -> None: ...
 
     def add_remarks(self, rows: Iterable[Remark]) -> None: ...
 
-    def count(self, experiment: int, kind: str, by: int) -> None: ...
+    def count(self, counts: dict[tuple[int, str], int]) -> None:
+        """So many more, for each experiment and kind."""
 
-    def push(self, rows: Iterable[Queued]) -> None: ...
+    def push(self, rows: Iterable[Queued]) -> None:
+        """Write what waits in queues; what is there already is left."""
 
-    def pull(self, rows: Iterable[Queued]) -> None:
-        """Feedback that was consumed leaves its queue."""
-
-    def find_keys(self, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Key]: ...
+    def pull(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Feedback that was consumed (experiment, cell, position) leaves its queue, if it is on record there."""
 
     def add_keys(self, rows: Iterable[Key]) -> None: ...
 
-    def extend_key(self, row: Key, before: str) -> None:
-        """A longer answer takes the place of `before`; Raced if another process was faster."""
+    def extend_key(self, row: Key) -> None:
+        """A longer answer takes the place of the one before."""
 
     def purge_keys(self, before: float, limit: int) -> int: ...
 
-    def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None: ...
+    def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None:
+        """Save statistics, where none are saved that go further."""
 
     def add_token(self, token: Token) -> None: ...
 
     def revoke(self, name: str, at: float) -> int: ...
 
-    def changed_since_checkpoint(self, experiment: int) -> Iterator[State]:
-        """States that have no checkpoint of their present sequence number."""
+    def unchecked(self, experiment: int, instance: int, limit: int) -> list[State]:
+        """The next states by instance that have no checkpoint of their present sequence number."""
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None: ...
 
-    def purge(self, experiment: int, before: float, limit: int) -> int:
-        """Delete what lies before each state's newest checkpoint older than that time: events, at most so many and the
-        oldest first, the contexts of the decisions that they closed, and in the end older checkpoints.
-
-        Returns how many events went."""
+    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
+        """Delete what is older than that time and is not needed any more: events that lie before a checkpoint of their
+        state which is as old, up to the one that statistics hold, the oldest first; decisions that ended, remarks; and in
+        the end older checkpoints. At most about so many rows; returns how many went."""
 
 
 class Store(Protocol):
     """A database."""
 
-    #: True when no other process writes experiments: then counts may be kept in memory.
+    #: True when no other process writes.
     exclusive: bool
     #: Whether states of earlier versions may be brought up to date.
     migrates: bool
     #: Errors after which a transaction can only be undone.
     spoils: tuple[type[Exception], ...]
 
-    def write(self, *, alone: bool = False) -> AbstractContextManager[Writer]:
-        """A transaction; `alone` where no other process may write meanwhile."""
+    def write(self, *, alone: bool = False, lock: Sequence[int] = ()) -> AbstractContextManager[Writer]:
+        """A transaction; `alone` where no other process may write meanwhile, else these experiments are its own."""
 
     def read(self) -> AbstractContextManager[Reader]: ...
-
-    def settle(self) -> None:
-        """Wait a moment until what is committed has its place in the order of events."""
 
     def tend(self) -> None:
         """What a database needs every second or so, beside the work."""
@@ -335,3 +340,8 @@ class Store(Protocol):
     def backup(self, file: str) -> None: ...
 
     def close(self) -> None: ...
+
+
+def day_of(at: float) -> int:
+    """The day of a moment, counted from 1970."""
+    return int(at // DAY)

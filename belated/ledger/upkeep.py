@@ -1,8 +1,8 @@
 """What keeps a database for years: states of earlier versions, retention, and forgetting what is no longer needed.
 
 Retention: every half of an experiment's `retention_seconds`, states that changed get a checkpoint. Events that lie
-before a checkpoint older than `retention_seconds` are deleted, with the contexts of the decisions that they closed;
-`verify` then starts at the checkpoint.
+before a checkpoint older than `retention_seconds` are deleted, then the decisions that had ended by then and what was
+remarked about them; `verify` starts at the checkpoint. What is open stays, and so do states and statistics.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from belated.forecasters.room import Letter
 from belated.forecasters.saving import dtype_of, migrated
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults
 from belated.ledger.folder import Folder
-from belated.ledger.player import read_queued
-from belated.ledger.store import Checkpoint, ExperimentRow, Reader, State, Store, Writer
+from belated.ledger.store import Checkpoint, ExperimentRow, Queued, Reader, State, Store, Writer
 
 #: Seconds that an idempotency key is kept.
 KEYS_LIVE = 25 * 3600.0
+#: States that are read at a time.
+CHUNK = 2000
 
 
 def tick(
@@ -33,8 +32,6 @@ def tick(
 ) -> bool:
     """Save statistics, forget old keys, keep to the retention; whether more is to do."""
     kept = [each for each in experiments if each.retention is not None and each.trouble is None]
-    if kept:
-        folder.catch_up()  # no event may go that is not in the statistics
     folder.save(session)
     more = session.purge_keys(now - KEYS_LIVE, limit) == limit
     for experiment in (each for each in kept if each.id not in folder.lost):
@@ -42,40 +39,39 @@ def tick(
         if faults.resting(key) is not None:
             continue
         try:
-            more = _retain(experiment, experiment.retention or 0.0, session, now, limit) or more
+            more = _retain(experiment, folder.saved_upto(experiment.id), session, now, limit) or more
             faults.worked(key)
         except ValueError as error:  # of what was read; what the database says is another matter
             faults.failed(key, experiment.name, error)
     return more
 
 
-def _retain(experiment: Experiment, retention: float, session: Writer, now: float, limit: int) -> bool:
-    key = f"checkpointed {experiment.id}"
-    if now >= float(session.meta(key) or experiment.created_at) + retention / 2:
-        if not experiment.apart:
-            session.states(experiment.id, [0])  # locked, so that its queues stay as they are
+def _retain(experiment: Experiment, folded: int, session: Writer, now: float, limit: int) -> bool:
+    key, retention = f"checkpointed {experiment.id}", experiment.retention or 0.0
+    at, _, after = (session.meta(key) or repr(experiment.created_at)).partition(" ")
+    if after or now >= float(at) + retention / 2:
+        states = session.unchecked(experiment.id, int(after or -1), limit if experiment.apart else 10**9)
         queue = queue_bytes(experiment, session)
-        changed = session.changed_since_checkpoint(experiment.id)
-        session.add_checkpoints(Checkpoint(experiment.id, state, queue, False, now) for state in changed)
-        session.set_meta(key, repr(now))
+        session.add_checkpoints(Checkpoint(experiment.id, state, queue, False, now) for state in states)
+        whole = not experiment.apart or len(states) < limit
+        session.set_meta(key, repr(now) if whole else f"{at} {states[-1].instance}")
         return True
-    return session.purge(experiment.id, now - retention, limit) == limit
+    return session.purge(experiment.id, now - retention, folded, limit) >= limit
 
 
 def queue_bytes(experiment: Experiment, session: Reader) -> bytes:
     """The queues of a rule as they are; empty where states have lives of their own."""
     if experiment.apart:
         return b""
-    lengths = session.queue_lengths(experiment.id)
-    rows = [row for cell, count in lengths.items() for row in session.queued(experiment.id, cell, -1, count)]
+    rows = session.queued(experiment.id)
     return json.dumps([[row.cell, row.position, row.value.hex()] for row in rows]).encode() if rows else b""
 
 
-def queues_of(experiment: Experiment, checkpoint: Checkpoint) -> dict[int, deque[tuple[Letter, Any]]]:
+def queues_of(experiment: Experiment, checkpoint: Checkpoint) -> dict[int, deque[Queued]]:
     """The queues that `queue_bytes` wrote."""
-    queues: dict[int, deque[tuple[Letter, Any]]] = {}
-    for cell, _, value in json.loads(checkpoint.queue or b"[]"):
-        queues.setdefault(cell, deque()).append(read_queued(experiment, bytes.fromhex(value)))
+    queues: dict[int, deque[Queued]] = {}
+    for cell, position, value in json.loads(checkpoint.queue or b"[]"):
+        queues.setdefault(cell, deque()).append(Queued(experiment.id, cell, position, bytes.fromhex(value)))
     return queues
 
 
@@ -89,6 +85,11 @@ def opened(store: Store, row: ExperimentRow) -> Experiment:
         return experiment
     if not movable(experiment):
         return replace(experiment, trouble=mismatch(experiment))
+    with store.read() as session:
+        head = session.heads([row.id])[row.id]
+    if head.written < head.last:
+        said = "it was not stopped in order: serve it with the version that wrote it, and stop that by SIGTERM"
+        return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
     if not store.migrates:
         said = "`belated migrate` or `belated serve --migrate` brings it up to date"
         return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
@@ -120,7 +121,9 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     version, layout = experiment.stored
     learner, now, queue = experiment.learner, session.now(), queue_bytes(experiment, session)
     changed: list[State] = []
-    stored = list(session.all_states(experiment.id))
+    stored: list[State] = []
+    while some := session.states_after(experiment.id, stored[-1].instance if stored else -1, CHUNK):
+        stored += some
     size = len(stored[0].data) if stored else 0
     for state in stored:
         if len(state.data) != size:

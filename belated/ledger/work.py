@@ -1,207 +1,191 @@
-"""What one transaction does to one experiment, worked out in memory and written by a few statements."""
+"""What one transaction does to one experiment: worked out on its replica, and appended to its log by a few statements."""
 
 from __future__ import annotations
 
-import heapq
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from belated.forecasters.process import check_grows
-from belated.forecasters.room import Letter
-from belated.kernels.states import state_dtype
-from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
+from belated.ledger.follow import letter_of
 from belated.ledger.items import Decided, write_value
-from belated.ledger.player import Player, Rows, Stool, read_queued, vector, write_queued
-from belated.ledger.store import Closing, DecisionRow, Event, Queued, Remark, State, Writer
-from belated.protocols import Floats, Learner
+from belated.ledger.player import Player
+from belated.ledger.replica import Replica
+from belated.ledger.store import ALL, OWN, Closing, DecisionRow, Event, Head, Key, Remark, State, Writer
+from belated.protocols import Floats
 
-#: States that a replacement or a new action has in memory at a time, and queued feedback that is read at a time.
-CHUNK = 512
-#: Where other processes decide too, a count of open decisions is taken anew after so many seconds; and in every
-#: transaction where it is so near to the limit that they might reach it meanwhile.
-RECOUNT = 1.0
-NEAR = 100_000
 #: What the table of decisions, which wants a number, has for a probability that is not stated.
 NOT_STATED = 0.0
-#: Bits of a position in a queue that tell apart what one event puts there.
-PLACES = 20
 
 
 class Running:
-    """An experiment in memory: its player, and how many decisions are open."""
+    """An experiment at work in this process: who plays it, and the replica, once there is one."""
 
     def __init__(self, experiment: Experiment, player: Player) -> None:
         self.experiment = experiment
         self.player = player
-        self.outstanding: int | None = None
-        self.counted_at = 0.0
+        self.replica: Replica | None = None
 
     def forget(self) -> None:
-        """Drop what is in hand: it was not written, or was rolled back."""
+        """Drop what is in memory: it was not written, or was rolled back."""
         self.player.forget()
-        self.outstanding = None
+        self.replica = None
+
+    def follow(self, head: Head, session: Writer) -> Replica:
+        """The replica, with all that is in the log, which nobody else may write to meanwhile."""
+        replica = self.replica
+        if replica is None or replica.place > head.last or replica.is_far_behind(head):
+            self.forget()
+            replica = Replica(self.player, head, session)
+        replica.session = session
+        try:
+            replica.catch_up(head)
+        except BaseException:
+            self.forget()
+            raise
+        self.replica = replica
+        return replica
+
+    def change(self, experiment: Experiment, player: Player | None = None) -> None:
+        """The experiment is another now: others changed it, and its log will say so."""
+        self.experiment = experiment
+        self.player = player or self.player
+        self.player.experiment = experiment
+        if self.replica is not None:
+            self.replica.change(experiment, self.player)
+
+    def turn(self, experiment: Experiment, player: Player | None) -> None:
+        """The experiment is another from the next event on, and that has just been reached."""
+        self.change(experiment, player)
+        if self.replica is not None:
+            self.replica.play_on(self.player)
+
+    def begin(self, session: Writer, now: float) -> None:
+        """The experiment is new: put its first states on record."""
+        replica = self.replica = Replica(self.player, Head(self.experiment.id), session)
+        replica.start()
+        session.put_states(self.experiment.id, replica.states.values())
+        self._put_queues(session)
+        session.put_heads([Head(self.experiment.id, written_at=now, instances=replica.instances)])
+
+    def unsaved(self) -> int:
+        """How many events are not in what is on record of the states."""
+        return 0 if self.replica is None else self.replica.unsaved()
+
+    def save(self, head: Head, session: Writer, now: float, limit: int) -> tuple[int, bool]:
+        """Put states on record; how many they were, and whether all are as they should be."""
+        replica = self.follow(head, session)
+        states = replica.to_save(max(1, limit // self.experiment.cost))
+        session.put_states(self.experiment.id, states)
+        if not replica.apart:
+            self._put_queues(session)
+        written = replica.saved_these(states)
+        at = now if written == replica.place else head.written_at
+        session.put_heads([head._replace(written=written, written_at=at)])
+        return len(states), written == replica.place
+
+    def _put_queues(self, session: Writer) -> None:
+        assert self.replica is not None
+        put, pulled = self.replica.queue_changes()
+        if put:
+            session.push(put)
+        if pulled:
+            session.pull(pulled)
 
 
-class StoredQueues:
-    """A rule's queues in a transaction: read as far as they are needed, written at the end."""
+class Page:
+    """What a transaction writes: the rows of all its experiments, by a few statements."""
 
-    def __init__(self, session: Writer, experiment: Experiment) -> None:
-        self._session = session
-        self._experiment = experiment
-        self._read: dict[int, deque[Queued]] = {}
-        self._last: dict[int, int] = {}  # the last position that was read; absent when all were
-        self._new: dict[int, deque[Queued]] = {}
-        self._pulled: list[Queued] = []
+    def __init__(self, session: Writer, heads: dict[int, Head]) -> None:
+        self.session = session
+        self.heads = heads
+        self._clear()
 
-    def push(self, cell: int, position: int, letter: Letter, feedback: Any) -> None:
-        """Put a letter at the end of a queue; positions rise."""
-        value = write_queued(self._experiment, letter, feedback)
-        self._new.setdefault(cell, deque()).append(Queued(self._experiment.id, cell, position, value))
+    def _clear(self) -> None:
+        self.events: list[Event] = []
+        self.decisions: list[DecisionRow] = []
+        self.closings: list[Closing] = []
+        self.remarks: list[Remark] = []
+        self.counts: Counter[tuple[int, str]] = Counter()
+        self.keys: list[Key] = []
+        self.extended: list[Key] = []
+        self._moved: dict[int, Head] = {}
 
-    def pop(self, cell: int) -> tuple[Letter, Any] | None:
-        known = self._read.get(cell)
-        if not known and (known is None or cell in self._last):
-            known = self._more(cell)
-        if known:
-            row = known.popleft()
-            self._pulled.append(row)
-            return read_queued(self._experiment, row.value)
-        new = self._new.get(cell)
-        return read_queued(self._experiment, new.popleft().value) if new else None
+    def add(self, work: Work) -> None:
+        """What was done to one experiment."""
+        number, replica = work.experiment.id, work.replica
+        self.events += work.events
+        self.decisions += work.decisions
+        self.closings += work.closings
+        self.remarks += work.remarks
+        self.counts.update({(number, kind): count for kind, count in work.counts.items()})
+        if work.events:
+            head = self.heads[number]._replace(
+                last=replica.place,
+                rounds=replica.rounds,
+                instances=replica.instances,
+                outstanding=replica.outstanding,
+            )
+            self.heads[number] = self._moved[number] = head
+            replica.at = work.now
 
-    def _more(self, cell: int) -> deque[Queued]:
-        rows = self._session.queued(self._experiment.id, cell, self._last.pop(cell, -1), CHUNK)
-        if len(rows) == CHUNK:
-            self._last[cell] = rows[-1].position
-        self._read[cell] = deque(rows)
-        return self._read[cell]
+    def write(self) -> None:
+        """All of it."""
+        session = self.session
+        if self._moved:
+            session.put_heads(self._moved[number] for number in sorted(self._moved))
+        if self.decisions:
+            session.add_decisions(self.decisions)
+        if self.closings:
+            session.end(self.closings)
+        if self.events:
+            session.add_events(self.events)
+        if self.remarks:
+            session.add_remarks(self.remarks)
+        if self.counts:
+            session.count(self.counts)
+        if self.keys:
+            session.add_keys(self.keys)
+        for row in self.extended:
+            session.extend_key(row)
+        self._clear()
 
-    def flush(self) -> None:
-        if self._pulled:
-            self._session.pull(self._pulled)
-        rows = [row for queue in self._new.values() for row in queue]
-        if rows:
-            self._session.push(rows)
 
-
-class Work(Rows):
+class Work:
     """What one transaction does to one experiment."""
 
-    def __init__(self, running: Running, experiment: Experiment, session: Writer, now: float, exclusive: bool) -> None:
-        super().__init__(running.player)
-        self.exclusive = exclusive
-        self.running = running
+    def __init__(self, replica: Replica, experiment: Experiment, now: float) -> None:
+        self.replica = replica
         self.experiment = experiment
-        self.session = session
         self.now = now
-        self.queues = StoredQueues(session, experiment)
         self.events: list[Event] = []
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
         self.remarks: list[Remark] = []
         self.counts: Counter[str] = Counter()
-        self.delta = 0
-        self._idle: dict[int, list[int]] = {}  # free states in hand, of each pool, as heaps
-        self._numbers: deque[int] = deque()  # of new instances, taken before they are needed
-        self._pushed = 0
-
-    # --- the room ---
-
-    def state(self, number: int) -> State:
-        if number not in self.states:
-            self.load([number])
-        if number not in self.states:
-            raise Damaged(f"state {number} is missing")
-        return self.states[number]
-
-    def expect(self, contexts: Sequence[Floats | None]) -> None:
-        """So many decisions will be made: have the lowest-numbered free states for them, and numbers of new ones."""
-        if not self.rule.grows:
-            return
-        missing = 0
-        for pool, count in sorted(Counter(self.rule.pool(context) for context in contexts).items()):
-            missing += count - self._have(pool, count)
-        if missing and self.apart:  # other rules may free some before they ask
-            first = self.session.next_instance(self.experiment.id, missing)
-            self._numbers.extend(range(first, first + missing))
-
-    def _have(self, pool: int, count: int) -> int:
-        """Have the lowest-numbered free states of a pool in hand: so many, or as many as there are."""
-        stored = self.session.take_free(self.experiment.id, pool, count, list(self.states))
-        self.states.update((state.instance, state) for state in stored)
-        mine = (number for number, state in self.states.items() if state.free and state.pool == pool)
-        self._idle[pool] = heapq.nsmallest(count, mine)
-        return len(self._idle[pool])
-
-    def lowest_free(self, pool: int = 0) -> Stool:
-        if not self.apart and not self._idle.get(pool):
-            self._have(pool, 1)  # freed in this transaction, or of a pool that `pool(context)` did not name
-        idle = self._idle.get(pool)
-        if idle:
-            state = self.states[heapq.heappop(idle)]
-        else:
-            check_grows(self.rule)
-            number = self._numbers.popleft() if self._numbers else self._next_number()
-            state = self.states[number] = self.player.fresh(number, pool)
-        state.free = False
-        return Stool(self, state)
-
-    def _next_number(self) -> int:
-        """Of one more instance. A store may know of those only that are written, and some are not yet."""
-        return max(self.session.next_instance(self.experiment.id, 1), max(self.states, default=-1) + 1)
-
-    def free(self, seat: int) -> None:
-        super().free(seat)
-        idle = self._idle.get(self.state(seat).pool)
-        if idle and not self.apart:
-            heapq.heappush(idle, seat)
-
-    def push(self, queue: int, letter: Letter, feedback: Any) -> None:
-        self.check_queues()
-        self._pushed += 1
-        position = ((self.state(0).seq + 1) << PLACES) + self._pushed
-        self.queues.push(queue, position, letter, feedback)
-
-    def pop(self, queue: int) -> tuple[Letter, Any] | None:
-        return self.queues.pop(queue)
-
-    def create(self) -> None:
-        """The states that an experiment starts with."""
-        for number in range(self.rule.seats):
-            self.states[number] = self.changed[number] = self.player.fresh(number)
-        self.begin()
 
     # --- decisions that end ---
 
-    def load(self, instances: Sequence[int]) -> None:
-        """Have these states in hand, and those that a rule over several cannot do without."""
-        wanted = instances if self.apart else {*instances, *range(max(1, self.rule.seats))}
-        missing = sorted({number for number in wanted if number not in self.states})
-        if missing:
-            self.states.update(self.session.states(self.experiment.id, missing))
-
     def end(self, row: DecisionRow, kind: str, value: Any = None) -> DecisionRow:
-        """A decision ends: with feedback, by default, dropped, or cancelled. Its state must be loaded."""
-        state = self.state(row.instance)
-        if kind == "feedback" and row.stale:
+        """A decision ends: with feedback, by default, dropped, or cancelled."""
+        replica = self.replica
+        letter = letter_of(row, self.experiment, replica.place + 1)
+        if letter.stale and kind == "feedback":
             kind = "stale"
-        if kind == "default" and row.stale:
+        if letter.stale and kind == "default":
             kind, value = "drop", None
-        letter = letter_of(row, self.experiment)
         if kind in ("feedback", "default"):
-            self.feed(letter, self.experiment.feedback(value, row.action))
+            replica.feed(letter, self.experiment.feedback(value, row.action))
         else:
-            self.release(letter)
+            replica.release(letter)
         text = None if value is None else write_value(value)
-        delay = self.now - row.decided_at
-        self._event(state, kind, row.ticket, row.action, None, text, delay)
+        self._event(replica.state(row.instance), kind, row.ticket, row.action, None, text, self.now - row.decided_at)
         ended = {"feedback": "closed", "stale": "closed", "cancel": "cancelled"}.get(kind, "expired")
-        self.closings.append(Closing(ended, text, self.now, row.ticket))
-        self.delta -= 1
-        return row._replace(state=ended, value=text, closed_at=self.now)
+        stale = int(letter.stale)
+        self.closings.append(Closing(ended, text, self.now, stale, row.ticket))
+        replica.outstanding -= 1
+        return row._replace(state=ended, value=text, closed_at=self.now, stale=stale)
 
     def _event(
         self,
@@ -213,13 +197,10 @@ class Work(Rows):
         value: str | None,
         delay: float | None,
     ) -> None:
-        home = self.home(state)
-        self.changed[home.instance] = home
-        self.events.append(
-            Event(
-                self.experiment.id, home.instance, home.seq, kind, ticket, action, probability, value, delay, self.now
-            )
-        )
+        """What the replica has just done."""
+        home, place = self.replica.home(state), self.replica.place
+        told = (kind, ticket, action, probability, value, delay, self.now)
+        self.events.append(Event(self.experiment.id, place, home.instance, home.seq, *told))
 
     def remark(self, kind: str, ticket: bytes, value: Any) -> None:
         """Put on record what is not learned."""
@@ -228,30 +209,26 @@ class Work(Rows):
 
     def expire(self, rows: Sequence[DecisionRow]) -> None:
         """These decisions end without feedback."""
-        self.load([row.instance for row in rows])
+        self.replica.load([row.instance for row in rows])
         default = self.experiment.on_expiry
         for row in rows:
             self.end(row, "drop" if default is None else "default", default)
 
     # --- decisions that begin ---
 
-    def outstanding(self) -> int:
-        """How many decisions are open, with what this transaction did so far."""
-        running = self.running
-        if running.outstanding is None or (not self.exclusive and self._is_old(running.outstanding)):
-            running.outstanding = self.session.outstanding(self.experiment.id)
-            running.counted_at = self.now
-        return running.outstanding + self.delta
+    def expect(self, contexts: Sequence[Floats | None]) -> None:
+        """So many decisions will be made."""
+        rule = self.experiment.forecaster
+        if rule.grows:
+            self.replica.expect(Counter(rule.pool(context) for context in contexts))
 
-    def _is_old(self, count: int) -> bool:
-        """Whether a count that was taken before this transaction will not do."""
-        near = count + self.delta + NEAR > self.experiment.outstanding
-        return self.running.counted_at + (0.0 if near else RECOUNT) < self.now
-
-    def make(self, context: Floats | None, allowed: tuple[int, ...] | None, ticket: bytes, round_: int) -> Decided:
-        """One decision; `expect` has been told of it."""
-        experiment = self.experiment
-        seat, number, action, probability, memo = self.decide(context, allowed, round_)
+    def make(self, context: Floats | None, allowed: tuple[int, ...] | None, ticket: bytes) -> Decided:
+        """One decision."""
+        experiment, replica = self.experiment, self.replica
+        round_ = replica.rounds + 1
+        seat, number, action, probability, memo = replica.decide(context, allowed, round_)
+        replica.rounds = round_
+        replica.outstanding += 1
         stated = experiment.stated(probability)
         expires = None if experiment.expiry is None else self.now + experiment.expiry
         self.decisions.append(
@@ -270,86 +247,21 @@ class Work(Rows):
                 memo=None if memo is None else memo.tobytes(),
             )
         )
-        state = self.states[seat]
-        self._event(state, "decide", ticket, action, stated, None, None)
-        self.delta += 1
+        self._event(replica.states[seat], "decide", ticket, action, stated, None, None)
         return Decided(ticket.hex(), action, experiment.actions[action], stated, round_, expires)
 
     # --- all of it ---
 
-    def replace(self, action: int) -> None:
-        """A new action takes the number of an old one in every state."""
-        self._everywhere("replace", action, lambda state: self.player.replace(state, action))
-        self.session.make_stale(self.experiment.id, action)
+    def turn(self, kind: str, action: int) -> None:
+        """An action was replaced or added; the replica knows the experiment as it is after that."""
+        replica = self.replica
+        replica.turn()
+        instance, seq = (ALL, replica.place) if replica.apart else (0, replica.state(0).seq)
+        told = (kind, None, action, None, None, None, self.now)
+        self.events.append(Event(self.experiment.id, replica.place, instance, seq, *told))
 
-    def grow(self, before: Learner) -> None:
-        """The last action is new in every state; they were those of `before`."""
-        layout = state_dtype(before)
-        self._everywhere("grow", before.actions, lambda state: self.player.grow(state, layout))
-
-    def _everywhere(self, kind: str, action: int, change: Callable[[State], None]) -> None:
-        total = self.session.next_instance(self.experiment.id, 0)
-        for at in range(0, total, CHUNK if self.apart else max(total, 1)):
-            some = self.session.states(self.experiment.id, range(at, min(at + CHUNK, total) if self.apart else total))
-            self.states.update(some)
-            self.changed.update(some)
-            for state in some.values():
-                change(state)
-                if self.apart:
-                    self._note(state, kind, action)
-            if not self.apart:
-                self._note(self.state(0), kind, action)
-            self.flush()
-            self.changed, self.events, self.states, self._book = {}, [], {}, None
-
-    def _note(self, state: State, kind: str, action: int) -> None:
-        self._step(state)
-        self._event(state, kind, None, action, None, None, None)
-
-    def finish(self) -> None:
-        """Write everything; what comes after in the same transaction counts with it."""
-        self.flush()
-        if self.running.outstanding is not None:
-            self.running.outstanding += self.delta
-
-    def flush(self) -> None:
-        """Write everything."""
-        self.settle()
-        session = self.session
-        if self.changed:
-            session.put_states(self.experiment.id, self.changed.values())
-        if self.events:
-            session.add_events(self.events)
-        if self.decisions:
-            session.add_decisions(self.decisions)
-        if self.closings:
-            session.end(self.closings)
-        self.queues.flush()
-        if self.remarks:
-            session.add_remarks(self.remarks)
-        for kind, count in self.counts.items():
-            session.count(self.experiment.id, kind, count)
-
-
-def letter_of(row: DecisionRow, experiment: Experiment) -> Letter:
-    """A decision as its feedback will need it; a damaged one must not come near compiled code."""
-    learner = experiment.learner
-    try:
-        letter = Letter(
-            row.round,
-            row.action,
-            row.probability,
-            vector(row.context),
-            row.instance,
-            row.number,
-            vector(row.memo),
-            bool(row.stale),
-        )
-        context, memo = (0 if each is None else len(each) for each in (letter.context, letter.memo))
-        sound = context == learner.context_size and memo in (0, learner.memo)
-        sound = sound and 0 <= row.action < len(experiment.actions)
-    except (TypeError, ValueError):
-        sound = False
-    if not sound:
-        raise Damaged(f"the decision {row.ticket.hex()} cannot be what was decided")
-    return letter
+    def note(self, number: int, text: str) -> None:
+        """A change of the experiment's own rules, which leaves the learner as it was."""
+        self.replica.place += 1
+        told = ("change", None, None, None, text, None, self.now)
+        self.events.append(Event(self.experiment.id, self.replica.place, OWN, number, *told))
