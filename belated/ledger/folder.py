@@ -122,8 +122,8 @@ class Folder:
             self._folds[row.id], self._upto[row.id] = found, saved[0]
             self._saved[row.id] = saved[0]
             return
-        first = session.events_since(row.id, 0, 1)
-        if not first or first[0].place == 1:  # all of it is there: fold it again
+        first = [event.place for event in session.events_since(row.id, 0, 1)]
+        if first == [1] or not session.heads([row.id])[row.id].last:  # all of it is there: fold it again
             self._folds[row.id], self._upto[row.id] = blank, 0
         elif isinstance(found, Fold) and saved is not None:  # better without what was learned by default than nothing
             self._folds[row.id], self._upto[row.id] = found, saved[0]

@@ -204,8 +204,14 @@ class Ledger:
     def serve(self, items: Sequence[Item]) -> list[Any]:
         """Answers in the order of the items, after everything is committed.
 
-        Decisions, feedback and cancellations share a transaction; what else there is goes before, each in its own.
+        Decisions, feedback and cancellations share a transaction; what else there is goes before, each in its own, and
+        states go on record before upkeep.
         """
+        if any(isinstance(item, Upkeep) for item in items):
+            while self._serve([Save()])[0] is True:
+                pass
+            with suppress(StorageError):
+                self.folder.catch_up()  # no event may go that is not in the statistics
         shared = [item for item in items if isinstance(item, SHARED)]
         alone = {id(item): self._serve([item])[0] for item in items if not isinstance(item, SHARED)}
         answers = iter(self._serve(shared))

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -260,9 +260,8 @@ class Session:
         today = day_of(time.time()) + 1  # of this machine, whose clock may be behind
         days = [KEPT, *(day for day in range(today - KEY_DAYS - 1, today + 1) if day in self.days)]
         columns = _columns(names, wanted)
-        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {_unnest(names)} JOIN keys_%d k"
-        sql += " ON k.experiment = r.experiment AND k.key = r.key"
-        asked = [self.run(sql % day, columns) for day in days]
+        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {_unnest(names)} JOIN keys_"
+        asked = [self.run(f"{sql}{day} k ON k.experiment = r.experiment AND k.key = r.key", columns) for day in days]
         return (row for each in asked for row in each.fetchall())
 
     def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
@@ -446,15 +445,11 @@ class Session:
     def purge_keys(self, before: float, limit: int) -> int:
         """Whole days of them."""
         for day in sorted(self.days - {KEPT}):
-            if day < day_of(before):
-                self.run(f"TRUNCATE keys_{day}") if self._some(f"keys_{day}") else None
-        return self.run(
-            f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN "
-            f"(SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s)", (before, limit),
-        ).rowcount  # fmt: skip
-
-    def _some(self, table: str) -> bool:
-        return bool(self.run(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
+            if day < day_of(before) and self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
+                self.run(f"TRUNCATE keys_{day}")
+        sql = f"SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s"
+        sql = f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN ({sql}) RETURNING 1"
+        return len(self.run(sql, (before, limit)).fetchall())
 
     def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None:
         names = ("experiment", "upto", "text")
@@ -501,26 +496,27 @@ class Session:
             f"AND (e.instance = {ALL} OR e.seq <= k.seq) ORDER BY e.place LIMIT %(limit)s"
         )
         values = {"experiment": experiment, "before": before, "folded": folded, "limit": limit}
-        run = partial(self.connection.execute, prepare=True)
+
+        def gone(sql: str, values: dict[str, Any]) -> int:
+            return len(self.connection.execute(f"{sql} RETURNING 1", values, prepare=True).fetchall())
+
         sql = f"{kept}, old AS ({old}) DELETE FROM events e USING old WHERE e.experiment = %(experiment)s"
-        gone = run(f"{sql} AND e.place = old.place AND e.day = old.day", values).rowcount
-        if gone < limit:  # no event tells of what ended before the oldest that is left
-            sql = (
-                f"SELECT at FROM events WHERE experiment = %(experiment)s AND instance <> {OWN} ORDER BY place LIMIT 1"
-            )
-            first = [row[0] for row in run(sql, values).fetchall()]
+        count = gone(f"{sql} AND e.place = old.place AND e.day = old.day", values)
+        if count < limit:  # no event tells of what ended before the oldest that is left
+            sql = f"SELECT at FROM events WHERE experiment = %s AND instance <> {OWN} ORDER BY place LIMIT 1"
+            first = [row[0] for row in self.run(sql, (experiment,)).fetchall()]
             ended = values | {"before": min(before, *first, before)}
             sql = "SELECT ticket, day FROM decisions WHERE experiment = %(experiment)s AND state <> 'open' "
             sql += "AND closed_at < %(before)s ORDER BY round LIMIT %(limit)s"
             sql = (
                 f"WITH old AS ({sql}) DELETE FROM decisions d USING old WHERE d.ticket = old.ticket AND d.day = old.day"
             )
-            gone += run(sql, ended).rowcount
-        if gone < limit:
-            gone += run("DELETE FROM remarks WHERE experiment = %(experiment)s AND at < %(before)s", ended).rowcount
+            count += gone(sql, ended)
+        if count < limit:
+            count += gone("DELETE FROM remarks WHERE experiment = %(experiment)s AND at < %(before)s", ended)
             sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %(experiment)s"
-            run(f"{kept}{sql} AND c.instance = k.instance AND c.seq < k.seq", values)
-        return gone
+            gone(f"{kept}{sql} AND c.instance = k.instance AND c.seq < k.seq", values)
+        return count
 
 
 def _address(url: str) -> dict[str, Any]:
