@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 from belated.cli import app
 from belated.errors import InvalidState
 from belated.ledger import experiment, schema
+from belated.ledger import replica as replica_module
 from belated.ledger.database import open_store, shown
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
@@ -37,12 +38,12 @@ from belated.ledger.items import (
     Decided,
     Feedback,
     Replace,
+    Save,
     Sweep,
     Upkeep,
 )
 from belated.ledger.ledger import Ledger
-from belated.ledger.postgres import PLACES, Postgres, array
-from belated.ledger.store import Event
+from belated.ledger.postgres import Postgres, array
 from belated.ledger.verify import verify
 from tests.postgres import Cluster, cluster, database  # noqa: F401
 
@@ -153,13 +154,15 @@ def test_two_writers_never_hand_out_the_same_instance_or_round(database: str) ->
         assert len({d.round for d in seen}) == len({d.ticket for d in seen}) == len(seen)
         busy = query(database, "SELECT instance, count(*) FROM decisions WHERE state = 'open' GROUP BY 1 ORDER BY 1")
         assert all(count == 1 for _, count in busy)
+        both[0].serve([Save()])
         assert busy == query(database, "SELECT instance, 1 FROM states WHERE free = 0 ORDER BY 1")
         found = both[1].statistics(made)
         assert found["decisions"] == len(seen) and found["outstanding"] == len(busy)
         (states,) = query(database, "SELECT count(*) FROM states")[0]
-        assert found["instances"] == states <= peak.most + 1 + 2
+        assert found["instances"] == states == found["peak"] + 1 <= peak.most + 1
         with both[0].store.read() as session:
-            assert session.outstanding(made.id) == len(busy)
+            head = session.heads([made.id])[made.id]
+        assert (head.outstanding, head.instances, head.rounds) == (len(busy), states, len(seen))
         assert_clean(both[0])
 
 
@@ -198,27 +201,61 @@ def test_no_deadlock_whatever_the_order_of_items(cluster: Cluster, database: str
         assert_clean(both[0])
 
 
-def test_events_keep_their_order_while_another_transaction_is_open(database: str) -> None:
-    with ledgers(database, 2) as (one, two):
+def test_nobody_waits_for_transactions_of_others(database: str) -> None:
+    with ledgers(database, 2) as (one, two), psycopg.connect(database) as other:
         made = create(one)
-        with one.store.write() as session:
-            session.add_events([Event(made.id, 99, 1, "decide", b"x" * 16, 0, 0.5, None, None, session.now())])
-            two.serve([Decide(made, [None])])
-            with two.store.read() as reader:
-                assert reader.events_after(0, 10) == []
-        with two.store.read() as reader:
-            events = reader.events_after(0, 10)
-            assert [event.instance for _, event in events] == [99, 0]
-            assert reader.events_after(events[0].id, 10) == events[1:]
-
-
-def test_statistics_wait_a_moment_for_older_transactions(database: str) -> None:
-    with ledgers(database, 1) as (one,), psycopg.connect(database) as other:
-        made = create(one)
-        other.execute("SELECT pg_current_xact_id()")
+        other.execute("SELECT pg_current_xact_id()")  # open, and older than what comes
         one.serve([Decide(made, [None])])
-        threading.Timer(0.05, other.commit).start()
-        assert one.statistics(made)["decisions"] == 1
+        assert one.statistics(made)["decisions"] == two.statistics(made)["decisions"] == 1
+
+
+def states(ledger: Ledger, made: Experiment) -> list[Any]:
+    """What a replica has in memory, all caught up."""
+    ledger.serve([Decide(made, [])])
+    replica = ledger._running[made.id].replica
+    assert replica is not None
+    replica.settle()
+    queues = {cell: list(queue) for cell, queue in replica.queues.items() if queue}
+    counts = (replica.place, replica.rounds, replica.instances, replica.outstanding)
+    return [counts, queues, sorted(replica.states.items())]
+
+
+@pytest.mark.parametrize("forecaster", [BOLD, QPMD, DIRECT], ids=["bold", "qpmd", "direct"])
+def test_replicas_of_three_machines_are_alike(database: str, forecaster: dict[str, Any]) -> None:
+    with ledgers(database, 3) as all_:
+        create(all_[0], forecaster=forecaster)
+        seen: list[Decided] = []
+        at_once(*(lambda i=i: play(all_[i], "ads", i, 30, Peak(), seen) for i in range(3)))  # type: ignore[misc]
+        one, two, three = (states(ledger, find(ledger)) for ledger in all_)
+        known = [dict(each[-1]) for each in (one, two, three)]
+        common = set.intersection(*(set(each) for each in known))
+        assert common and all(known[0][number] == known[1][number] == known[2][number] for number in common)
+        assert one[:-1] == two[:-1] == three[:-1]
+        all_[1].serve([Save()])
+        with ledgers(database, 1) as (late,):  # one that starts now
+            fourth = states(late, find(late))
+            assert fourth[:-1] == one[:-1]
+            assert all(state == known[0].get(number, state) for number, state in fourth[-1])
+        assert_clean(all_[2])
+
+
+def test_a_writer_that_lags_and_one_that_dies(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "BEHIND", 30)
+    with ledgers(database, 2) as (one, two):
+        made = create(one, forecaster=QPMD)
+        ((first,),) = two.serve([Decide(find(two), [None])])
+        seen: list[Decided] = []
+        play(one, "ads", 1, 20, Peak(), seen)  # two is far behind, and nothing is on record but the log
+        assert two.serve([Feedback(find(two), [(bytes.fromhex(first.ticket), 1.0)])]) == [["applied"]]
+        play(one, "ads", 2, 20, Peak(), seen)
+        one.serve([Save()])  # now what is on record is the shorter way
+        (later,) = two.serve([Decide(find(two), [None])])
+        assert later[0].round == len(seen) + 2
+        with pytest.raises(RuntimeError, match="dies"), one.store.write(lock=[made.id]) as session:
+            session.look([made.id], [], [])
+            raise RuntimeError("it dies in the middle")
+        play(two, "ads", 3, 5, Peak(), seen)
+        assert_clean(two)
 
 
 def test_a_key_that_two_processes_use_at_once(database: str) -> None:
@@ -251,9 +288,9 @@ def test_a_lost_connection_costs_one_batch(database: str) -> None:
         made = create(ledger)
         ((first,),) = ledger.serve([Decide(made, [None])])
         with pytest.raises(StorageError), ledger.store.write() as session:
-            session.take_rounds(made.id, 1)
+            session.heads([made.id])
             query(database, end)
-            session.take_rounds(made.id, 1)
+            session.heads([made.id])
         assert ledger.serve([Feedback(made, [(bytes.fromhex(first.ticket), 1.0)])]) == [["applied"]]
         query(database, end)
         lost = ledger.serve([Decide(made, [None]), Decide(made, [None])])
@@ -275,7 +312,7 @@ def test_what_is_answered_survives_a_crash_of_the_server(cluster: Cluster, datab
         entries = [(bytes.fromhex(d.ticket), 1.0) for d in decided]
         assert ledger.serve([Feedback(made, entries)]) == [["applied"] * 5]
         (later,) = ledger.serve([Decide(made, [None])])
-        assert later[0].round > 5
+        assert later[0].round == 6
         assert ledger.statistics(made)["instances"] == 5
         assert_clean(ledger)
 
@@ -395,24 +432,14 @@ class Ledgers:
         self._ledger.store.close()
 
 
-def test_events_go_on_in_a_restored_copy(database: str, tmp_path: Any) -> None:
-    """Transaction numbers start anew there; the ids of events must not."""
+def test_a_copy_is_made_once(database: str, tmp_path: Any) -> None:
     with ledgers(database, 1) as (ledger,):
         made = create(ledger)
         ledger.serve([Decide(made, [None])])
-        ledger.folder.catch_up()
-        ledger.serve([Upkeep()])
         ledger.store.backup(str(tmp_path / "copy"))
         assert (tmp_path / "copy").stat().st_size > 1000
         with pytest.raises(InvalidState, match="exists already"):
             ledger.store.backup(str(tmp_path / "copy"))
-    shift = 10**6 << PLACES
-    query(database, f"UPDATE events SET id = id + {shift}")
-    query(database, f"UPDATE folds SET upto = upto + {shift}")
-    with ledgers(database, 1) as (ledger,):
-        ledger.serve([Decide(made, [None])])
-        assert ledger.statistics(made)["decisions"] == 2
-        assert_clean(ledger)
 
 
 def test_text_of_arrays_comes_back(database: str) -> None:

@@ -283,7 +283,7 @@ class Experiment:
     def row(self) -> ExperimentRow:
         """As it is stored."""
         version, layout = self.stored or (self.learner.version, layout_text(self.learner))
-        spec = self.spec() | {"retired": [list(astuple(old)) for old in self.retired]}
+        spec = self.spec() | {"retired": [list(astuple(old))[: 4 if old.place else 3] for old in self.retired]}
         spec |= {"added": list(self.added)} if self.added else {}
         spec |= {"changes": self.changes} if self.changes else {}
         return ExperimentRow(self.id, self.name, json.dumps(spec), version, layout, self.created_at, self.archived_at)
