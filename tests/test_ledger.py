@@ -561,8 +561,9 @@ def test_retention_keeps_what_verify_needs(ledger, kind):
     def later(seconds):
         for table, column in (("checkpoints", "at"), ("events", "at"), ("decisions", "closed_at")):
             writer.run(f"UPDATE {table} SET {column} = {column} - {seconds}")
-        key = f"checkpointed {experiment.id}"
+        key, covered = f"checkpointed {experiment.id}", f"covered {experiment.id}"
         writer.set_meta(key, repr(float(writer.meta(key)) - seconds))
+        writer.set_meta(covered, json.dumps([[at - seconds, place] for at, place in json.loads(writer.meta(covered))]))
         writer.run(f"UPDATE experiments SET created_at = created_at - {seconds}")
 
     events = writer.run("SELECT count(*) FROM events").fetchone()[0]
@@ -656,6 +657,7 @@ def test_statistics_of_another_version_whose_events_are_gone_are_refused(ledger)
     ledger.serve([Upkeep()])
     for table in ("checkpoints", "events"):
         run(f"UPDATE {table} SET at = at - 2000")
+    run(f"UPDATE meta SET value = '[[1.0, 1000]]' WHERE key = 'covered {experiment.id}'")
     while ledger.serve([Upkeep(limit=10)]) == [True]:
         pass
     assert run(f"SELECT count(*) FROM events WHERE experiment = {experiment.id}").fetchone()[0] == 0

@@ -33,6 +33,7 @@ from belated.ledger.experiment import Experiment
 from belated.ledger.items import (
     Archive,
     Cancel,
+    Change,
     Create,
     Decide,
     Decided,
@@ -410,6 +411,7 @@ def test_statistics_are_folded_once_for_all(database: str) -> None:
             pass
         query(database, "UPDATE checkpoints SET at = at - 100")
         query(database, "UPDATE events SET at = at - 200")
+        query(database, "UPDATE meta SET value = '[[1.0, 1000]]' WHERE key LIKE 'covered %'")
         while one.serve([Upkeep()])[0] is True:
             pass
         assert query(database, "SELECT count(*) FROM events") == [(0,)]
@@ -431,6 +433,55 @@ class Ledgers:
 
     def __exit__(self, *_: object) -> None:
         self._ledger.store.close()
+
+
+def at_day(database: str, days: float) -> None:
+    """Let the database's clock be so many days away, for who writes."""
+    (body,) = query(database, "SELECT pg_get_functiondef('belated_lock'::regproc)")[0]
+    clock = "extract(epoch FROM clock_timestamp())"
+    query(database, re.sub(re.escape(clock) + r"[^;]*;", f"{clock} + {days * 86400.0};", body))
+
+
+@pytest.mark.parametrize("forecaster", [BOLD, QPMD, DIRECT], ids=["bold", "qpmd", "direct"])
+def test_old_days_go_with_their_tables_and_what_is_open_stays(database: str, forecaster: dict[str, Any]) -> None:
+    rules = {"retention_seconds": 86400.0, "limits": {"outstanding": 500}}
+    with ledgers(database, 2) as (one, two):
+        at_day(database, -5)
+        made = create(one, forecaster=forecaster, **rules)
+        short = create(one, "short", forecaster=forecaster, **rules)
+        ((open_,),) = one.serve([Decide(made, [None])])
+        seen: list[Decided] = []
+        for name in ("ads", "short"):
+            play(one, name, 1, 20, Peak(), seen)
+        one.serve([Change(made, {"limits": {"outstanding": 400}})])
+        day = int.from_bytes(bytes.fromhex(open_.ticket)[:2])
+        tables = f"SELECT count(*) FROM pg_tables WHERE tablename ~ '_{day}$' AND schemaname = current_schema()"
+        at_day(database, -4.4)
+        while one.serve([Upkeep()])[0] is True:  # checkpoints
+            pass
+        at_day(database, -3)
+        play(two, "ads", 2, 5, Peak(), seen)
+        before = two.statistics(made)
+        assert query(database, tables) == [(4,)]
+        at_day(database, 0)
+        with two.store.read() as session:
+            kept = session.heads()[short.id]
+        while one.serve([Upkeep(limit=7)])[0] is True:
+            pass
+        assert query(database, tables) == [(0,)]
+        left = query(database, "SELECT count(*) FROM decisions_0 WHERE state <> 'open'")
+        assert left == query(database, f"SELECT count(*) FROM decisions_0 WHERE closed_at > {time.time() - 4e5}")
+        assert query(database, "SELECT count(*), max(kind) FROM events_0") == [(1, "change")]
+        found = two.statistics(find(two))
+        assert {**found, "at": 0} == {**before, "at": 0}
+        with two.store.read() as session:
+            assert session.heads()[short.id].last == kept.last
+        for ledger in (one, two):
+            assert_clean(ledger)
+        ((answer,),) = two.serve([Feedback(find(two), [(bytes.fromhex(open_.ticket), 1.0)])])
+        assert answer == "applied" and two.decision(find(two), bytes.fromhex(open_.ticket))["state"] == "closed"
+        play(two, "short", 3, 5, Peak(), seen)
+        assert_clean(one)
 
 
 def test_a_copy_is_made_once(database: str, tmp_path: Any) -> None:

@@ -47,7 +47,8 @@ def step(session: Writer, limit: int) -> bool:
         if done:
             for table in SMALL:
                 session.tell(f"DELETE FROM {table} WHERE experiment = ?", (int(number),))
-            session.tell("DELETE FROM meta WHERE key = ?", (f"checkpointed {number}",))
+            for key in ("checkpointed", "checking", "covered"):
+                session.tell("DELETE FROM meta WHERE key = ?", (f"{key} {number}",))
             del left[number]
         session.set_meta(DELETED, json.dumps(left))
         return bool(left)

@@ -43,5 +43,9 @@ class Raced(BelatedError):
     """Another process was faster, and the transaction was undone. The same again will do."""
 
 
+class Outdated(Raced):
+    """An experiment is another than was known here; nothing was begun."""
+
+
 class StorageError(BelatedError):
     """The database did not do its part: disk full, locked for too long, gone."""

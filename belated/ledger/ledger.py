@@ -17,7 +17,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.imports import hinted
 from belated.ledger import access, changes, erase, upkeep
-from belated.ledger.errors import Damaged, Raced, Refused, StorageError
+from belated.ledger.errors import Damaged, Outdated, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults, explained
 from belated.ledger.folder import Folder
@@ -74,6 +74,7 @@ class Ledger:
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
         self._made: dict[int, Running] = {}
         self._page: Page
+        self._lasts: dict[int, int] = {}  # where logs ended when states were last put on record
         self._gone: set[int] = set()
         self._generation: int | None = None
         #: Whether data of deleted experiments is left.
@@ -226,7 +227,7 @@ class Ledger:
                 self.refresh()
             return self._together(items)
         except Exception as error:
-            for running in self._running.values():
+            for running in () if isinstance(error, Outdated) else self._running.values():
                 running.forget()
             self._made = {}
             if isinstance(error, Raced) and tries > 1:
@@ -281,14 +282,14 @@ class Ledger:
         if isinstance(items[0], Sweep) and not due:
             return [False]
         alone = isinstance(items[0], Administration | Erase)
-        numbers = self._asked_of(items) or [each.id for each in due] or self._unsaved(items[0])
+        numbers = self._asked_of(items) or [each.id for each in due] or self._concerned(items[0])
         with self.store.write(alone=alone, lock=numbers) as session:
             wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
             wanted |= {ticket for some in due.values() for ticket in some}
             pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
             heads, rows, known = session.look(numbers, sorted(wanted), pairs)
             if session.generation() != self._generation:
-                raise Raced("another process changed an experiment")
+                raise Outdated("another process changed an experiment")
             now = session.now()
             self._page = Page(session, heads)
             if isinstance(items[0], SHARED):
@@ -389,21 +390,39 @@ class Ledger:
         """How many events are not in what is on record of the states: a start lives through them again."""
         return sum(running.unsaved() for running in list(self._running.values()))
 
-    def _unsaved(self, item: Item) -> list[int]:
-        """The experiments whose states are to be put on record now."""
+    def _concerned(self, item: Item) -> list[int]:
+        """The experiments whose states are to be put on record now, or of which something may go."""
+        if isinstance(item, Upkeep):
+            return [each.id for each in self._among(item.only) if each.retention is not None]
         if not isinstance(item, Save):
             return []
-        named = {experiment.id for experiment in self.experiments() if self._refusal(experiment) is None}
-        return sorted(number for number, each in self._running.items() if number in named and each.unsaved())
+        mine = {number for number, each in self._running.items() if each.unsaved()}
+        with self.store.read() as session:
+            heads = session.heads()
+        # What nobody writes to any more is seen to by who notices first.
+        idle = {
+            head.experiment for head in heads.values() if head.written < head.last == self._lasts.get(head.experiment)
+        }
+        self._lasts = {head.experiment: head.last for head in heads.values()}
+        return sorted(each.id for each in self.experiments() if each.id in mine | idle and self._refusal(each) is None)
 
     def _save(self, limit: int, session: Writer, now: float) -> bool:
-        more = False
+        more, named = False, {each.id: each for each in self.experiments()}
         for number, head in sorted(self._page.heads.items()):
             if limit <= 0:
                 return True
-            running = self._running[number]
-            states, finished = running.save(head, session, now, limit)
-            limit -= running.experiment.cost * states
+            experiment = named.get(number)
+            if experiment is None:
+                continue
+            try:
+                states, finished = self._run(experiment).save(head, session, now, limit)
+            except self.store.spoils:
+                raise
+            except Exception as error:
+                self._drop(experiment)
+                self.faults.failed(experiment.id, experiment.name, error)
+                continue
+            limit -= experiment.cost * states
             more = more or not finished
         return more
 

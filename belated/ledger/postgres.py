@@ -4,8 +4,8 @@ Processes meet only in the database. A writing transaction holds a shared adviso
 be `alone`) and the heads of the experiments that it is about: those are its own until the end, and so are their logs.
 All that a batch needs comes by one round trip, and what it writes goes out in one with its COMMIT.
 
-The tables that grow are divided by day (see `schema.py`); a ticket begins with its day. They are addressed by day: a plan
-over all of them would lock each, and there may be a thousand.
+The tables that grow are divided by day (see `schema.py`); a ticket begins with its day. They are addressed by day: a
+plan over all of them would lock each, and there may be a thousand.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from belated.errors import InvalidArgument, InvalidState
 from belated.ledger import schema
 from belated.ledger.errors import Raced, StorageError
 from belated.ledger.files import make_private
+from belated.ledger.schema import DIVIDED
 from belated.ledger.store import (
-    ALL,
+    DAY,
     OWN,
     Checkpoint,
     Closing,
@@ -36,6 +37,7 @@ from belated.ledger.store import (
     ExperimentRow,
     Head,
     Key,
+    Old,
     Queued,
     Remark,
     State,
@@ -141,6 +143,7 @@ class Session:
         self._clock: float | None = None
         self._changes = 0
         self._made: set[int] = set()  # days whose tables this transaction made
+        self._dropped: set[int] = set()
         self._kept: set[bytes] = set()  # tickets whose decisions are kept, though their day may have tables
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
@@ -154,8 +157,10 @@ class Session:
 
     def over(self, committed: bool) -> None:
         """The transaction has ended."""
-        self.days |= self._made if committed else set()
-        self._made, self._kept = set(), set()
+        if committed:
+            self.days |= self._made
+            self.days -= self._dropped
+        self._made, self._dropped, self._kept = set(), set(), set()
         self._begun = self._clock = None
 
     def _settled(self) -> bool:
@@ -278,11 +283,17 @@ class Session:
         ).fetchall()
 
     def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
+        found = self._events_since(experiment, place, limit, at)
+        if not found:  # others may have made tables
+            known = set(self.days)
+            self.learn_days()
+            found = self._events_since(experiment, place, limit, at) if self.days != known else found
+        return found
+
+    def _events_since(self, experiment: int, place: int, limit: int, at: float) -> list[Event]:
         found: list[Event] = []
         first = day_of(at) - 1  # clocks may be set back
         sql = f"SELECT {EVENT} FROM events_%d WHERE experiment = %%s AND place > %%s ORDER BY place LIMIT %%s"
-        if day_of(self.now()) not in self.days:
-            self.learn_days()
         for day in sorted(day for day in self.days if day >= first or (day == KEPT and first <= 1)):
             found += [Event._make(row) for row in self.run(sql % day, (experiment, place, limit - len(found)))]
             if len(found) == limit:
@@ -374,7 +385,8 @@ class Session:
         names = Head._fields
         others = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
         self.run(
-            f"INSERT INTO heads ({HEAD}) SELECT * FROM {_unnest(names)} ON CONFLICT (experiment) DO UPDATE SET {others}",
+            f"INSERT INTO heads ({HEAD}) SELECT * FROM {_unnest(names)} "
+            f"ON CONFLICT (experiment) DO UPDATE SET {others}",
             _columns(names, rows),
         )
 
@@ -382,8 +394,9 @@ class Session:
         rows = map(state_row, states)
         self.run(
             f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {_unnest(STATE_COLUMNS)} "
-            "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, state = "
-            "excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool, place = excluded.place",
+            "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, "
+            "state = excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool, "
+            "place = excluded.place",
             (experiment, *_columns(STATE_COLUMNS, rows)),
         )
 
@@ -397,8 +410,8 @@ class Session:
         known = {row.ticket: row for row in rows}
         for day, tickets in sorted(self._of_days(known).items()):
             self.run(
-                f"UPDATE decisions_{day} d SET state = r.state, value = r.value, closed_at = r.closed_at, stale = r.stale "
-                f"FROM {_unnest(names)} WHERE d.ticket = r.ticket",
+                f"UPDATE decisions_{day} d SET state = r.state, value = r.value, closed_at = r.closed_at, "
+                f"stale = r.stale FROM {_unnest(names)} WHERE d.ticket = r.ticket",
                 _columns(names, [known[ticket] for ticket in tickets]),
             )
 
@@ -481,41 +494,89 @@ class Session:
             f"INSERT INTO checkpoints (experiment, {STATE}, queue, floor, at) "
             f"SELECT * FROM {_unnest(CHECKPOINT_COLUMNS)} ON CONFLICT (experiment, instance, seq) DO UPDATE SET "
             "free = excluded.free, state = excluded.state, held = excluded.held, steps = excluded.steps, "
-            "pool = excluded.pool, place = excluded.place, queue = excluded.queue, floor = excluded.floor, at = excluded.at",
+            "pool = excluded.pool, place = excluded.place, queue = excluded.queue, floor = excluded.floor, "
+            "at = excluded.at",
             _columns(CHECKPOINT_COLUMNS, written),
         )
 
-    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
-        kept = (
-            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints WHERE experiment = %(experiment)s "
-            "AND at <= %(before)s GROUP BY instance) "
-        )
-        old = (
-            "SELECT e.place, e.day FROM events e LEFT JOIN kept k ON k.instance = e.instance "
-            "WHERE e.experiment = %(experiment)s AND e.place <= %(folded)s AND e.at < %(before)s "
-            f"AND (e.instance = {ALL} OR e.seq <= k.seq) ORDER BY e.place LIMIT %(limit)s"
-        )
-        values = {"experiment": experiment, "before": before, "folded": folded, "limit": limit}
+    def purge(self, old: dict[int, Old], now: float, limit: int) -> int:
+        """Days on which all is past go with their tables. What must stay of them is kept elsewhere before."""
+        gone, today = 0, day_of(now)
+        for day in sorted(self.days - {KEPT}):
+            if day >= today or gone >= limit:
+                break
+            ends = {number: each for number, each in old.items() if (day + 1) * DAY <= each.before}
+            gone += self._drop(day, ends, limit - gone)
+        for experiment, (before, place) in old.items():
+            if gone >= limit:
+                break
+            if now - before >= DAY:  # what is left of days that others still need
+                before = day_of(before) * DAY
+            gone += self._purge({"experiment": experiment, "before": before, "place": place, "limit": limit - gone})
+        return gone
 
+    def _drop(self, day: int, old: dict[int, Old], limit: int) -> int:
+        """Drop the tables of a day on which nothing is left that must stay; how many rows were moved for that."""
+        sql = " UNION ALL ".join(
+            f"(SELECT 1 FROM {name}_{day} WHERE experiment = x.id LIMIT 1)" for name in DIVIDED[:3]
+        )
+        present = [row[0] for row in self.run(f"SELECT id FROM experiments x WHERE EXISTS ({sql})").fetchall()]
+        if not set(present) <= old.keys():
+            return 0
+        sql = f"SELECT max(place) FROM events_{day} WHERE experiment = %s"
+        for number in present:
+            last = self.run(sql, (number,)).fetchall()[0][0]
+            if last is not None and last > old[number].place:
+                return 0
+        moved = self._move("events", day, f"instance = {OWN}", (), limit)
+        for number in present:
+            if moved < limit:
+                open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
+                moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
+        if moved < limit:
+            self.run("SET LOCAL lock_timeout = '1s'")
+            for name in DIVIDED:
+                self.run(f"DROP TABLE {name}_{day}")
+            self.run(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+            self._dropped.add(day)
+        return moved
+
+    def _move(self, table: str, day: int, which: str, values: tuple[Any, ...], limit: int) -> int:
+        """Keep rows beyond their day."""
+        columns = DECISION if table == "decisions" else EVENT
+        key = "ticket" if table == "decisions" else "experiment, place"
+        sql = f"DELETE FROM {table}_{day} WHERE ({key}) IN (SELECT {key} FROM {table}_{day} WHERE {which} LIMIT %s)"
+        sql = f"WITH old AS ({sql} RETURNING {columns}) INSERT INTO {table}_{KEPT} ({columns}, day)"
+        return len(self.run(f"{sql} SELECT {columns}, {KEPT} FROM old RETURNING 1", (*values, limit)).fetchall())
+
+    def _purge(self, values: dict[str, Any]) -> int:
         def gone(sql: str, values: dict[str, Any]) -> int:
             return len(self.connection.execute(f"{sql} RETURNING 1", values, prepare=True).fetchall())
 
-        sql = f"{kept}, old AS ({old}) DELETE FROM events e USING old WHERE e.experiment = %(experiment)s"
+        old = (
+            "WITH old AS (SELECT place, day FROM events WHERE experiment = %(experiment)s AND place <= %(place)s "
+            f"AND at < %(before)s AND instance <> {OWN} ORDER BY place LIMIT %(limit)s) "
+        )
+        sql = f"{old} DELETE FROM events e USING old WHERE e.experiment = %(experiment)s"
         count = gone(f"{sql} AND e.place = old.place AND e.day = old.day", values)
-        if count < limit:  # no event tells of what ended before the oldest that is left
+        if count < values["limit"]:  # no event tells of what ended before the oldest that is left
             sql = f"SELECT at FROM events WHERE experiment = %s AND instance <> {OWN} ORDER BY place LIMIT 1"
-            first = [row[0] for row in self.run(sql, (experiment,)).fetchall()]
-            ended = values | {"before": min(before, *first, before)}
+            first = [row[0] for row in self.run(sql, (values["experiment"],)).fetchall()]
+            ended = values | {"before": min([values["before"], *first])}
             sql = "SELECT ticket, day FROM decisions WHERE experiment = %(experiment)s AND state <> 'open' "
             sql += "AND closed_at < %(before)s ORDER BY round LIMIT %(limit)s"
             sql = (
                 f"WITH old AS ({sql}) DELETE FROM decisions d USING old WHERE d.ticket = old.ticket AND d.day = old.day"
             )
             count += gone(sql, ended)
-        if count < limit:
+        if count < values["limit"]:
             count += gone("DELETE FROM remarks WHERE experiment = %(experiment)s AND at < %(before)s", ended)
-            sql = "DELETE FROM checkpoints c USING kept k WHERE c.experiment = %(experiment)s"
-            gone(f"{kept}{sql} AND c.instance = k.instance AND c.seq < k.seq", values)
+            gone(
+                "DELETE FROM checkpoints c WHERE experiment = %(experiment)s AND seq < "
+                "(SELECT max(seq) FROM checkpoints k WHERE k.experiment = c.experiment AND k.instance = c.instance "
+                "AND k.at <= %(before)s)",
+                values,
+            )
         return count
 
 

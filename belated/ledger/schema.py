@@ -58,7 +58,7 @@ _LOG = """CREATE TABLE log (
         id {serial}, at {real} NOT NULL, who TEXT NOT NULL, address TEXT NOT NULL, what TEXT NOT NULL,
         experiment TEXT, detail TEXT NOT NULL
     )"""
-# Tickets are random but for their day; with an index of their own the rows stay in order, and a commit touches few pages.
+# Tickets are random but for their day; with an index of their own rows stay in order, and a commit touches few pages.
 _DECISIONS = (
     """CREATE TABLE decisions (
         {ticket}, experiment {big} NOT NULL, round {big} NOT NULL, instance {big} NOT NULL,
@@ -72,23 +72,24 @@ _DECISIONS = (
 # The log of each experiment: every change of a learner state. `seq` counts within that state.
 _EVENTS = (
     """CREATE TABLE events (
-        experiment {big} NOT NULL, place {big} NOT NULL, instance {big} NOT NULL, seq {big} NOT NULL, kind TEXT NOT NULL,
-        ticket {blob}, action {big}, probability {real}, value TEXT, delay {real}, at {real} NOT NULL{day},
-        PRIMARY KEY (experiment, place{by_day})
+        experiment {big} NOT NULL, place {big} NOT NULL, instance {big} NOT NULL, seq {big} NOT NULL,
+        kind TEXT NOT NULL, ticket {blob}, action {big}, probability {real}, value TEXT, delay {real},
+        at {real} NOT NULL{day}, PRIMARY KEY (experiment, place{by_day})
     ) {in_days}""",
     "CREATE INDEX events_of_a_state ON events (experiment, instance, seq)",
 )
 # What is on record and was not learned.
 _REMARKS = (
     """CREATE TABLE remarks (
-        {remark}, experiment {big} NOT NULL, ticket {blob}, kind TEXT NOT NULL, value TEXT, at {real} NOT NULL{day}{of_remark}
+        {remark}, experiment {big} NOT NULL, ticket {blob}, kind TEXT NOT NULL, value TEXT,
+        at {real} NOT NULL{day}{of_remark}
     ) {divided}""",
     "CREATE INDEX remarks_of_a_ticket ON remarks (ticket)",
 )
 _KEYS = (
     """CREATE TABLE keys (
-        experiment {big} NOT NULL, key TEXT NOT NULL, digest {blob} NOT NULL, answer TEXT NOT NULL, at {real} NOT NULL{day},
-        PRIMARY KEY (experiment, key{by_day})
+        experiment {big} NOT NULL, key TEXT NOT NULL, digest {blob} NOT NULL, answer TEXT NOT NULL,
+        at {real} NOT NULL{day}, PRIMARY KEY (experiment, key{by_day})
     ) {in_days}""",
 )
 _COUNTERS = """CREATE TABLE counters (
@@ -102,7 +103,8 @@ _HEADS = """CREATE TABLE heads (
 #: The events of an experiment of an earlier schema in order, of which the first may have been deleted.
 _PLACED = """SELECT experiment, row_number() OVER (PARTITION BY experiment ORDER BY id) + (
         SELECT coalesce(sum(gone), 0) FROM (
-            SELECT min(seq) - 1 AS gone FROM {old} o WHERE o.experiment = e.experiment AND o.instance >= 0 GROUP BY instance
+            SELECT min(seq) - 1 AS gone FROM {old} o WHERE o.experiment = e.experiment AND o.instance >= 0
+            GROUP BY instance
         ) AS before
     ), instance, seq, kind, ticket, action, probability, value, delay, at{zero} FROM {old} e"""
 _UPTO = """UPDATE folds SET upto = (
@@ -130,12 +132,15 @@ _DAYS = (
             FOREACH name IN ARRAY ARRAY['decisions', 'events', 'remarks', 'keys'] LOOP
                 IF to_regclass(name || '_' || day) IS NULL THEN
                     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name || '_' || day, name);
-                    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%s)', name, name || '_' || day, day);
+                    EXECUTE format(
+                        'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%s)', name, name || '_' || day, day
+                    );
                 END IF;
             END LOOP;
         END $$""",
-    """CREATE FUNCTION belated_lock(write_lock bigint, alone boolean, experiments bigint[], OUT now float8, OUT changes bigint)
-        LANGUAGE plpgsql AS $$
+    """CREATE FUNCTION belated_lock(
+            write_lock bigint, alone boolean, experiments bigint[], OUT now float8, OUT changes bigint
+        ) LANGUAGE plpgsql AS $$
         BEGIN
             IF alone THEN
                 PERFORM pg_advisory_xact_lock(write_lock);
@@ -147,9 +152,12 @@ _DAYS = (
             changes := value FROM meta WHERE key = 'changes';
         END $$""",
 )
-_COPIED = {"decisions": "ticket, experiment, round, instance, number, action, probability, allowed, context, decided_at, "
-           "expires_at, state, value, closed_at, stale, memo", "remarks": "experiment, ticket, kind, value, at",
-           "keys": "experiment, key, digest, answer, at"}  # fmt: skip
+_COPIED = {
+    "decisions": "ticket, experiment, round, instance, number, action, probability, allowed, context, decided_at, "
+    "expires_at, state, value, closed_at, stale, memo",
+    "remarks": "experiment, ticket, kind, value, at",
+    "keys": "experiment, key, digest, answer, at",
+}
 
 
 def _filled(step: str, **words: str) -> str:

@@ -21,7 +21,6 @@ from belated.ledger import schema
 from belated.ledger.errors import StorageError
 from belated.ledger.files import make_private
 from belated.ledger.store import (
-    ALL,
     OWN,
     Checkpoint,
     Closing,
@@ -30,6 +29,7 @@ from belated.ledger.store import (
     ExperimentRow,
     Head,
     Key,
+    Old,
     Queued,
     Remark,
     State,
@@ -159,13 +159,14 @@ class Session:
 
     def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
         found: dict[int, list[tuple[int, int, int]]] = {}
-        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = ? AND kind = 'grow' ORDER BY instance, seq"
-        for instance, *grown in self.run(sql, (experiment,)):
+        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = ? AND kind = 'grow'"
+        for instance, *grown in self.run(f"{sql} ORDER BY instance, seq", (experiment,)):
             found.setdefault(instance, []).append(tuple(grown))
         return found
 
     def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND round > ? AND coalesce(closed_at, decided_at) >= ?"
+        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND round > ?"
+        sql += " AND coalesce(closed_at, decided_at) >= ?"
         rows = self.run(f"{sql} ORDER BY round LIMIT ?", (experiment, round_, since, limit))
         return [DecisionRow._make(row) for row in rows]
 
@@ -303,30 +304,31 @@ class Session:
             ((c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows),
         )
 
-    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
-        values = {"experiment": experiment, "before": before, "folded": folded, "limit": limit}
-        kept = (
-            "WITH kept AS (SELECT instance, max(seq) AS seq FROM checkpoints "
-            "WHERE experiment = :experiment AND at <= :before GROUP BY instance) "
-        )
-        sql = (
-            "SELECT place FROM events e WHERE experiment = :experiment AND place <= :folded AND at < :before AND "
-            f"(instance = {ALL} OR seq <= (SELECT seq FROM kept k WHERE k.instance = e.instance)) "
-            "ORDER BY place LIMIT :limit"
-        )
-        old = self.run(kept + sql, values).fetchall()
-        self.many("DELETE FROM events WHERE experiment = ? AND place = ?", [(experiment, *row) for row in old])
-        gone = len(old)
-        if gone < limit:  # no event tells of what ended before the oldest that is left
+    def purge(self, old: dict[int, Old], now: float, limit: int) -> int:
+        gone = 0
+        for experiment, (before, place) in old.items():
+            gone += self._purge({"experiment": experiment, "before": before, "place": place, "limit": limit - gone})
+            if gone >= limit:
+                break
+        return gone
+
+    def _purge(self, values: dict[str, Any]) -> int:
+        sql = "SELECT place FROM events WHERE experiment = :experiment AND place <= :place AND at < :before "
+        sql = f"place IN ({sql} AND instance <> {OWN} ORDER BY place LIMIT :limit)"
+        gone = self.run(f"DELETE FROM events WHERE experiment = :experiment AND {sql}", values).rowcount
+        if gone < values["limit"]:  # no event tells of what ended before the oldest that is left
             sql = f"SELECT at FROM events WHERE experiment = :experiment AND instance <> {OWN} ORDER BY place LIMIT 1"
-            values["before"] = min(before, *(row[0] for row in self.run(sql, values)), before)
+            first = [row[0] for row in self.run(sql, values)]
+            ended = values | {"before": min([values["before"], *first])}
             sql = "SELECT id FROM decisions WHERE experiment = :experiment AND state <> 'open' AND closed_at < :before"
-            gone += self.run(f"DELETE FROM decisions WHERE id IN ({sql} ORDER BY round LIMIT :limit)", values).rowcount
-        if gone < limit:
-            gone += self.run("DELETE FROM remarks WHERE experiment = :experiment AND at < :before", values).rowcount
-            sql = "DELETE FROM checkpoints WHERE experiment = :experiment AND seq < "
-            values["before"] = before
-            self.run(f"{kept}{sql}(SELECT seq FROM kept k WHERE k.instance = checkpoints.instance)", values)
+            gone += self.run(f"DELETE FROM decisions WHERE id IN ({sql} ORDER BY round LIMIT :limit)", ended).rowcount
+        if gone < values["limit"]:
+            gone += self.run("DELETE FROM remarks WHERE experiment = :experiment AND at < :before", ended).rowcount
+            self.run(
+                "DELETE FROM checkpoints WHERE experiment = :experiment AND seq < (SELECT max(seq) FROM checkpoints k "
+                "WHERE k.experiment = :experiment AND k.instance = checkpoints.instance AND k.at <= :before)",
+                values,
+            )
         return gone
 
 

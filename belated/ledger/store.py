@@ -7,7 +7,7 @@ order of their keys, so that several processes never wait for each other in a ci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -33,9 +33,10 @@ class ExperimentRow(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """One learner state, as it is after the event at `place` of its experiment's log, the `seq`th of its own. `held` are
-    the notes of the forecaster's rule, with the first state; `steps` is how often that was asked, where this is counted;
-    `pool` is where the instance is free."""
+    """One learner state, as it is after the event at `place` of its experiment's log, the `seq`th of its own.
+
+    `held` are the notes of the forecaster's rule, with the first state; `steps` is how often that was asked, where this
+    is counted; `pool` is where the instance is free."""
 
     instance: int
     seq: int
@@ -188,6 +189,13 @@ class Checkpoint(NamedTuple):
     at: float
 
 
+class Old(NamedTuple):
+    """What of an experiment is past its retention: what happened before that time, and events up to that place."""
+
+    before: float
+    place: int
+
+
 class Reader(Protocol):
     """What can be read."""
 
@@ -313,10 +321,11 @@ class Writer(Reader, Protocol):
 
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None: ...
 
-    def purge(self, experiment: int, before: float, folded: int, limit: int) -> int:
-        """Delete what is older than that time and is not needed any more: events that lie before a checkpoint of their
-        state which is as old, up to the one that statistics hold, the oldest first; decisions that ended, remarks; and in
-        the end older checkpoints. At most about so many rows; returns how many went."""
+    def purge(self, old: dict[int, Old], now: float, limit: int) -> int:
+        """Delete what is past the retention of these experiments, the oldest first: events, decisions that ended and of
+        which no event tells any more, remarks, and checkpoints that are older than one at which all can begin.
+
+        At most about so many rows; returns how many went."""
 
 
 class Store(Protocol):

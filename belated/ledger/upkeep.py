@@ -19,7 +19,7 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults
 from belated.ledger.folder import Folder
-from belated.ledger.store import Checkpoint, ExperimentRow, Queued, Reader, State, Store, Writer
+from belated.ledger.store import Checkpoint, ExperimentRow, Old, Queued, Reader, State, Store, Writer
 
 #: Seconds that an idempotency key is kept.
 KEYS_LIVE = 25 * 3600.0
@@ -34,29 +34,52 @@ def tick(
     kept = [each for each in experiments if each.retention is not None and each.trouble is None]
     folder.save(session)
     more = session.purge_keys(now - KEYS_LIVE, limit) == limit
+    old: dict[int, Old] = {}
     for experiment in (each for each in kept if each.id not in folder.lost):
         key = ("retention", experiment.id)
         if faults.resting(key) is not None:
             continue
         try:
-            more = _retain(experiment, folder.saved_upto(experiment.id), session, now, limit) or more
+            more = _check(experiment, session, now, limit) or more
+            covered = _covered(experiment, session, now)
+            old[experiment.id] = Old(
+                now - (experiment.retention or 0.0), min(covered, folder.saved_upto(experiment.id))
+            )
             faults.worked(key)
         except ValueError as error:  # of what was read; what the database says is another matter
             faults.failed(key, experiment.name, error)
-    return more
+    return session.purge(old, now, limit) >= limit or more
 
 
-def _retain(experiment: Experiment, folded: int, session: Writer, now: float, limit: int) -> bool:
-    key, retention = f"checkpointed {experiment.id}", experiment.retention or 0.0
-    at, _, after = (session.meta(key) or repr(experiment.created_at)).partition(" ")
-    if after or now >= float(at) + retention / 2:
-        states = session.unchecked(experiment.id, int(after or -1), limit if experiment.apart else 10**9)
-        queue = queue_bytes(experiment, session)
-        session.add_checkpoints(Checkpoint(experiment.id, state, queue, False, now) for state in states)
-        whole = not experiment.apart or len(states) < limit
-        session.set_meta(key, repr(now) if whole else f"{at} {states[-1].instance}")
+def _check(experiment: Experiment, session: Writer, now: float, limit: int) -> bool:
+    """Checkpoints of all states that changed, if it is time for that: some of them; whether more are to be made."""
+    number, retention = experiment.id, experiment.retention or 0.0
+    begun = session.meta(f"checking {number}")
+    if not begun and now < float(session.meta(f"checkpointed {number}") or experiment.created_at) + retention / 2:
+        return False
+    head = session.heads([number])[number]
+    after, upto = json.loads(begun) if begun else (-1, head.written)  # all states are on record as far as that
+    states = session.unchecked(number, after, limit if experiment.apart else 10**9)
+    queue = queue_bytes(experiment, session)
+    session.add_checkpoints(Checkpoint(number, state, queue, False, now) for state in states)
+    if experiment.apart and len(states) == limit:
+        session.set_meta(f"checking {number}", json.dumps([states[-1].instance, upto]))
         return True
-    return session.purge(experiment.id, now - retention, folded, limit) >= limit
+    session.set_meta(f"checking {number}", "")
+    session.set_meta(f"checkpointed {number}", repr(now))
+    made = json.loads(session.meta(f"covered {number}") or "[]")
+    session.set_meta(f"covered {number}", json.dumps([*made, [now, upto]]))
+    return True
+
+
+def _covered(experiment: Experiment, session: Writer, now: float) -> int:
+    """Up to which place of the log all events lie before checkpoints that are old enough to begin at."""
+    number, before = experiment.id, now - (experiment.retention or 0.0)
+    made = json.loads(session.meta(f"covered {number}") or "[]")
+    old = [each for each in made if each[0] <= before]
+    if len(old) > 1:
+        session.set_meta(f"covered {number}", json.dumps(made[len(old) - 1 :]))
+    return int(old[-1][1]) if old else 0
 
 
 def queue_bytes(experiment: Experiment, session: Reader) -> bytes:

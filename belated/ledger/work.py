@@ -1,4 +1,4 @@
-"""What one transaction does to one experiment: worked out on its replica, and appended to its log by a few statements."""
+"""What one transaction does to one experiment: worked out on its replica, and appended to its log."""
 
 from __future__ import annotations
 
