@@ -23,6 +23,9 @@ from belated.kernels.states import params, state_dtype
 from belated.ledger.errors import Refused
 from belated.ledger.store import ExperimentRow
 from belated.protocols import Floats, Learner
+from belated.require import HIDDEN as HIDDEN
+from belated.require import UNSEEN as UNSEEN
+from belated.require import check_letters as check_letters
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Limits that keep one experiment from harming the others.
@@ -36,13 +39,6 @@ TOGETHER = 2_000
 COSTLY = 1024
 #: What of an experiment can be changed.
 RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
-#: Control characters, ends of lines and paragraphs, what changes the direction of what follows, and what shows nothing
-#: at all (but the two joiners, which scripts and emoji need).
-HIDDEN = (
-    "\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
-    "\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb"
-)
-UNSEEN = re.compile(f"[{HIDDEN}]")
 #: Characters of an error about a forecaster.
 MESSAGE = 500
 
@@ -337,18 +333,6 @@ def _on_expiry(of: Experiment, given: Any) -> float | None:
     if isinstance(given, str):
         raise InvalidArgument(f"on_expiry must be 'drop' or a reward, got {quoted(given)}")
     return require.real("on_expiry", given, low=of.low, high=of.high)
-
-
-def check_letters(what: str, text: str) -> None:
-    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters.
-
-    >>> check_letters("the name", "ads\u202etxt")
-    Traceback (most recent call last):
-    belated.errors.InvalidArgument: the name has the character U+202E, which cannot be seen: 'ads\u202etxt'
-    """
-    found = UNSEEN.search(text)
-    if found is not None:
-        raise InvalidArgument(f"{what} has the character U+{ord(found[0]):04X}, which cannot be seen: {text!a}")
 
 
 def _check_names(actions: Any) -> None:
