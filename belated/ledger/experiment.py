@@ -16,10 +16,13 @@ import numpy as np
 from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
+from belated.features import Features
+from belated.features.kinds import shown
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot, one_hot_words
 from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import params, state_dtype
+from belated.ledger import contexts
 from belated.ledger.errors import Refused
 from belated.ledger.store import ExperimentRow
 from belated.protocols import Floats, Learner
@@ -32,13 +35,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ACTIONS = 1000
 LETTERS = 200
 STATE_BYTES = 1 << 20
-CONTEXT = 10_000
 OUTSTANDING = 10_000_000
 #: What one transaction takes, in decisions or feedback of small states; the bytes of a state that cost as much as one.
 TOGETHER = 2_000
 COSTLY = 1024
 #: What of an experiment can be changed.
 RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
+#: Why some of it cannot.
+FIXED = {"features": "what the learner has learned is about the numbers that they make"}
 #: Characters of an error about a forecaster.
 MESSAGE = 500
 
@@ -66,6 +70,8 @@ class Experiment:
     outstanding: int = OUTSTANDING
     retention: float | None = None
     retired: tuple[Retired, ...] = ()
+    #: What its contexts are made of; None where they are numbers.
+    features: Features | None = None
     id: int = 0
     created_at: float = 0.0
     archived_at: float | None = None
@@ -126,7 +132,11 @@ class Experiment:
     # --- what people send ---
 
     def context(self, given: Any) -> Floats | None:
-        """Side information as the learner takes it."""
+        """Side information as the learner takes it: from an object, where the experiment states its features."""
+        if self.features is not None:
+            given = contexts.seen(self.features, self.learner, given)
+        elif isinstance(given, dict):
+            raise InvalidArgument(f"{self.name} states no features: a context is numbers, got {shown(given)}")
         checked: Floats | None = self.forecaster.check_context(given)
         return checked
 
@@ -216,6 +226,8 @@ class Experiment:
         if learner is None:
             raise Unsupported(f"{self.learner!r} is made for {len(self.actions)} actions")
         made = self.forecaster.over(learner, seed=self.forecaster.seed)
+        if self.features is not None:
+            contexts.check(self.features, learner)
         return replace(self, actions=names, forecaster=made)
 
     def changed_to(self, given: dict[str, Any]) -> Experiment:
@@ -237,7 +249,8 @@ class Experiment:
 
     def spec(self) -> dict[str, Any]:
         """Everything that was said at creation, as plain data."""
-        return {
+        features = {} if self.features is None else {"features": self.features.to_data()}
+        return features | {
             "actions": list(self.actions),
             "forecaster": catalog.to_data(self.forecaster),
             "reward_range": [self.low, self.high],
@@ -282,6 +295,7 @@ def make(
     seed: int | None = None,
     limits: dict[str, Any] | None = None,
     retention_seconds: float | None = None,
+    features: Any = None,
     stored: bool = False,
 ) -> Experiment:
     """An experiment from what a person says; InvalidArgument names what is wrong.
@@ -295,9 +309,13 @@ def make(
         check_letters("the name of an action", each)
     low, high = require.interval("reward_range", reward_range)
     seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
-    built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
-    made = Experiment(name, tuple(actions), built, low, high)
+    stated = None if features is None else Features(features)
+    known = {"actions": len(actions)} | ({} if stated is None else contexts.known(stated))
+    built = _forecaster(forecaster, known).fresh(seed=seed)
+    made = Experiment(name, tuple(actions), built, low, high, features=stated)
     learner = made.learner
+    if stated is not None:
+        contexts.check(stated, learner)
     if not made.scales and not learner.smallest <= low < high <= learner.largest:
         raise InvalidArgument(
             f"reward_range must lie in [{learner.smallest:g}, {learner.largest:g}], which {quoted(learner)} takes, got "
@@ -311,7 +329,8 @@ def rules(of: Experiment, given: dict[str, Any]) -> dict[str, Any]:
     """What RULES are as fields of an experiment."""
     unknown = next((name for name in given if name not in RULES), None)
     if unknown is not None:
-        raise InvalidArgument(f"{unknown!r} cannot be changed; these can: {', '.join(RULES)}")
+        why = f": {FIXED[unknown]}" if unknown in FIXED else ""
+        raise InvalidArgument(f"{unknown!r} cannot be changed{why}; these can: {', '.join(RULES)}")
     expiry, on_expiry, limits, retention = (given[name] for name in RULES)
     limits = dict(limits or {})
     most = require.integer("limits.outstanding", limits.pop("outstanding", of.outstanding), low=1, high=10**9)
@@ -347,10 +366,11 @@ def _check_names(actions: Any) -> None:
         raise InvalidArgument(f"two actions are called {twice!r}")
 
 
-def _forecaster(given: Any, actions: int) -> Forecaster:
+def _forecaster(given: Any, known: dict[str, int]) -> Forecaster:
     """The forecaster over so many actions, of a size that can be stored."""
+    actions = known["actions"]
     try:
-        data = notation.filled("forecaster", notation.read("forecaster", given), {"actions": actions})
+        data = notation.filled("forecaster", notation.read("forecaster", given), known)
         if "learner" in data:
             _check_size(catalog.from_data("learner", data["learner"]))
         made: Forecaster = catalog.from_data("forecaster", data)
@@ -381,5 +401,5 @@ def _check_size(learner: Learner) -> None:
         raise InvalidArgument(f"{name} would have a state that is too large: {STATE_BYTES} bytes at most") from None
     if size > STATE_BYTES:
         raise InvalidArgument(f"{name} would have {what} of {size} bytes, which is too large: {STATE_BYTES} at most")
-    if learner.context_size > CONTEXT:
-        raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")
+    if learner.context_size > contexts.CONTEXT:
+        raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {contexts.CONTEXT}")

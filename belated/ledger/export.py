@@ -9,6 +9,7 @@ from typing import Any
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import hinted
+from belated.ledger import contexts
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
@@ -24,7 +25,8 @@ def export(store: Store, name: str, file: str | Path) -> int:
 
     `propensity` says whether `probability` is the chance with which the action was played, by which one may divide.
     Under QPM-D it is that of the learner's pending query, and a held action is played for certain. There is no
-    `probability` where the learner does not state it.
+    `probability` where the learner does not state it. Where the experiment states its features, the numbers of
+    `context` are also in columns by their names, `context.age`, and the features are in the file's metadata.
     """
     if Path(file).suffix.lower() != ".parquet":
         raise InvalidArgument(f"the file is written as Parquet and must end in .parquet, got {str(file)!r}")
@@ -64,7 +66,10 @@ def _table(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa:
 def _schema(experiment: Experiment, pa: Any) -> Any:
     value = {"full": pa.list_(pa.float64()), "symbol": pa.string()}.get(experiment.learner.feedback, pa.float64())
     moment = pa.timestamp("us", tz="UTC")
-    return pa.schema(
+    named: dict[str, Any] = {"text": pa.string(), "number": pa.float64(), "list": pa.list_(pa.float64())}
+    features = experiment.features
+    more = [] if features is None else contexts.columns(features, experiment.learner)
+    made = pa.schema(
         [
             ("ticket", pa.string()),
             ("round", pa.int64()),
@@ -81,8 +86,10 @@ def _schema(experiment: Experiment, pa: Any) -> Any:
             ("expires_at", moment),
             ("closed_at", moment),
             ("instance", pa.int64()),
+            *((name, named[kind]) for name, kind in more),
         ]
     )
+    return made if features is None else made.with_metadata({"belated.features": json.dumps(features.to_data())})
 
 
 def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
@@ -103,4 +110,5 @@ def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
         value is not None and not row.stale,
         *(None if at is None else round(at * 1e6) for at in (row.decided_at, row.expires_at, row.closed_at)),
         row.instance,
+        *(() if experiment.features is None else contexts.values(experiment.features, experiment.learner, context)),
     )
