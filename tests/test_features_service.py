@@ -22,6 +22,7 @@ from belated.ledger.database import open_store  # noqa: E402
 from belated.ledger.experiment import Experiment, make  # noqa: E402
 from belated.ledger.export import export  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
+from belated.replay import read_log  # noqa: E402
 from tests.serving import Server  # noqa: E402
 
 STATED: list[dict[str, Any]] = [
@@ -301,3 +302,30 @@ def test_a_damaged_context_is_said() -> None:
     with pytest.raises(ValueError, match="a context has 2 numbers, not 9"):
         contexts.values(FEATURES, made.learner, np.zeros(2))
     assert list(contexts.values(FEATURES, made.learner, None)) == [None] * 6
+
+
+def test_a_log_is_read_by_features(tmp_path: Any) -> None:
+    """Flat columns with dots in their names, or objects in a column; the same numbers as in a process."""
+    draws = np.random.default_rng(1)
+    rows = [
+        {"age": int(draws.integers(120)), "user": {"plan": ["free", "pro", "x"][number % 3], "page": None}}
+        for number in range(300)
+    ]
+    rewards = draws.integers(2, size=300) * 1.0
+    log = {"action": draws.integers(2, size=300), "probability": [0.5] * 300, "value": rewards}
+    nested = pl.DataFrame({**log, "age": [row["age"] for row in rows], "user": [row["user"] for row in rows]})
+    flat = nested.unnest("user").rename({"plan": "user.plan", "page": "user.page"})
+    known = np.array([FEATURES.vector(row) for row in rows])
+    for frame in (nested, flat):
+        read = read_log(frame, context=FEATURES)
+        assert read.context.tobytes() == known.tobytes()
+    flat.write_csv(tmp_path / "log.csv")
+    assert read_log(tmp_path / "log.csv", context=FEATURES).context.tobytes() == known.tobytes()
+    few = bl.Features([{"name": "user.plan", "kind": "category", "values": ["free", "pro"], "unknown": "slot"}])
+    numbers = read_log(flat, context=few).context_for(1)
+    assert numbers is not None and numbers.tolist() == [[0.0], [1.0], [2.0]] * 100
+    assert "percontext" in str(bl.replay(flat, "direct(percontext(ucb1))", context=few, runs=2))
+    with pytest.raises(InvalidArgument, match=r"no column 'user\.plan' for the feature"):
+        bl.replay(flat.drop("user.plan"), "direct(percontext(ucb1))", context=few)
+    with pytest.raises(InvalidArgument, match="age must be a finite number, got '3'"):
+        bl.replay(flat.with_columns(age=pl.lit("3")), "direct(linucb)", context=FEATURES)
