@@ -135,7 +135,7 @@ def slowly(stated: list[dict[str, Any]], context: dict[str, Any]) -> list[float]
     return numbers
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(case=cases())
 def test_the_vector_is_what_the_documentation_says(case: Any) -> None:
     stated, context = case
@@ -147,7 +147,7 @@ def test_the_vector_is_what_the_documentation_says(case: Any) -> None:
     assert vector.tolist() == slowly(stated, context)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(case=cases(), draws=st.randoms(use_true_random=False))
 def test_it_is_the_same_through_json_and_in_any_order_of_keys(case: Any, draws: Any) -> None:
     stated, context = case
@@ -387,6 +387,64 @@ def test_schemas_that_cannot_be(stated: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as error:
         Features(stated)
     assert str(error.value).startswith(said) and len(str(error.value)) < 400
+
+
+# --- whatever is given, the answer is numbers or InvalidArgument ---
+
+anything = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.just(10**400), st.floats(), st.text(max_size=5),
+        st.text(st.characters(), max_size=3), st.sampled_from(["slot", "refuse", "clip", "a", "x", "x.y"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["x", "y", "a", "name"]) | st.text(max_size=3), inner, max_size=3),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+SLOTS = [
+    "name",
+    "values",
+    "slots",
+    "low",
+    "high",
+    "mean",
+    "scale",
+    "outside",
+    "unknown",
+    "many",
+    "signed",
+    "default",
+    "missing",
+]
+RIGHT = [
+    {"name": "x", "kind": "number", "low": 0, "high": 1},
+    {"name": "x", "kind": "number", "mean": 0, "scale": 1, "missing": "slot"},
+    {"name": "x", "kind": "category", "values": ["a", "b"], "unknown": "slot"},
+    {"name": "x", "kind": "hashed", "slots": 3, "many": True, "default": []},
+    {"name": "x.y", "kind": "boolean"},
+    {"kind": "intercept"},
+    {"name": "x", "kind": "ignored"},
+]  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(RIGHT), st.dictionaries(st.sampled_from(SLOTS), anything, max_size=2), anything, anything)
+def test_anything_gives_numbers_or_a_refusal(right: Any, spoilt: Any, more: Any, context: Any) -> None:
+    try:
+        features = Features([right | spoilt, {"name": "z", "kind": "number", "default": 0}, *([more] if more else [])])
+    except InvalidArgument:
+        return
+    assert Features(features.to_data()) == features
+    for each in (context, {"x": context}, {"x": {"y": context}}):
+        try:
+            vector = features.vector(each)
+        except InvalidArgument as error:
+            assert len(str(error)) < 1500
+            continue
+        assert vector.shape == (features.size,) and np.isfinite(vector).all()
+        if features.values:
+            assert 0 <= features.number(each) < features.values
 
 
 # --- learners that tell a few values apart ---

@@ -221,7 +221,7 @@ def test_it_grows_and_is_archived_with_its_features(client: bl.Client) -> None:
         ("direct(linucb(features=3))", STATED, "the features make contexts of 9 numbers, and LinUCB("),
         ("direct(otflinucb(window=5))", STATED, "the features make contexts of 9 numbers, and OTFLinUCB("),
         ("direct(ucb1)", STATED, "UCB1(actions=2) takes no context: leave features out"),
-        ("bold(percontext(exp3))", STATED, "PerContext(learner=Exp3(actions=2), contexts=1) tells a few "),
+        ("bold(percontext(exp3))", STATED, "PerContext tells a few contexts apart: age must be a category"),
         ("bold(percontext(exp3, contexts=5))", FEW, "the features have 6 combinations, and PerContext("),
         ("bold(percontext(exp3))", [{"name": c, "kind": "hashed", "slots": 200} for c in "ab"], "the features have"),
         ("direct(linucb)", [{"name": "x", "kind": "hashed", "slots": 10_001}], "the features make contexts of 10001"),

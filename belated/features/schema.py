@@ -18,8 +18,8 @@ from belated.protocols import Floats
 from belated.spelling import Spelled, nearest
 
 KINDS: dict[str, type[Feature]] = {each.kind: each for each in (Number, Category, Hashed, Boolean, Intercept, Ignored)}
-#: Features that there may be.
-COUNT = 1_000
+#: Features that there may be, and names among which the nearest is looked for.
+COUNT, NEAR = 1_000, 50
 
 
 class Branch:
@@ -214,6 +214,7 @@ def _check_tree(branch: Branch, names: set[str]) -> None:
 def _refuse_key(branch: Branch, given: Mapping[Any, Any]) -> None:
     strange = next(key for key in given if key not in branch.known)
     where = f"{branch.path} in the context" if branch.path else "the context"
-    near = nearest(strange[:100], branch.known) if isinstance(strange, str) else None
+    few = isinstance(strange, str) and len(branch.known) <= NEAR
+    near = nearest(strange[:100], branch.known) if few else None
     said = near or "features are " + ", ".join(shown(key) for key in sorted(branch.known)[:10])
     raise InvalidArgument(f"{where} has the key {shown(strange)}, which is no feature; {said}")

@@ -13,6 +13,7 @@ import numpy as np
 from belated.catalog import quoted
 from belated.errors import InvalidArgument
 from belated.features import Features, Hashed
+from belated.forecasters import Forecaster
 from belated.protocols import Floats, Learner
 
 #: Numbers in a context, and combinations of categories that a learner may tell apart.
@@ -47,25 +48,28 @@ def check(features: Features, learner: Learner) -> None:
     endless = features.endless
     if endless is not None:
         few = "a category, a hashed one or a boolean (not many, not signed)"
-        raise InvalidArgument(f"{name} tells a few contexts apart: {endless.name} must be {few}, got {endless.kind}")
+        kind = type(learner).__name__
+        raise InvalidArgument(f"{kind} tells a few contexts apart: {endless.name} must be {few}, got {endless.kind}")
     if features.values > CONTEXT:
         raise InvalidArgument(f"the features have more than {CONTEXT} combinations, which {name} cannot tell apart")
     if features.values != values:
         raise InvalidArgument(f"the features have {features.values} combinations, and {name} takes {values}")
 
 
-def seen(features: Features, learner: Learner, given: Any) -> Floats | float:
+def seen(features: Features, forecaster: Forecaster, given: Any) -> Any:
     """What the learner sees of an object."""
+    learner = forecaster.learner
     if finite(learner):
-        return float(features.number(given))
+        return forecaster.check_context(features.number(given))
     vector = features.vector(given)
-    limit = learner.context_limit
-    if np.abs(vector).max() > limit:
-        at = int(np.abs(vector).argmax())
-        raise InvalidArgument(
-            f"{features.columns[at]} is {float(vector[at])!r}, beyond {limit:g}, which the learner takes: scale it"
-        )
-    return vector
+    try:
+        return forecaster.check_context(vector)
+    except InvalidArgument:
+        at, limit = int(np.abs(vector).argmax()), learner.context_limit
+        if abs(vector[at]) <= limit:
+            raise
+        number = f"{features.columns[at]} is {float(vector[at])!r}"
+        raise InvalidArgument(f"{number}, beyond {limit:g}, which the learner takes: scale it") from None
 
 
 def columns(features: Features, learner: Learner) -> list[tuple[str, str]]:

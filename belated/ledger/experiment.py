@@ -133,11 +133,13 @@ class Experiment:
 
     def context(self, given: Any) -> Floats | None:
         """Side information as the learner takes it: from an object, where the experiment states its features."""
+        checked: Floats | None
         if self.features is not None:
-            given = contexts.seen(self.features, self.learner, given)
+            checked = contexts.seen(self.features, self.forecaster, given)
         elif isinstance(given, dict):
             raise InvalidArgument(f"{self.name} states no features: a context is numbers, got {shown(given)}")
-        checked: Floats | None = self.forecaster.check_context(given)
+        else:
+            checked = self.forecaster.check_context(given)
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
