@@ -153,8 +153,8 @@ def _ticket(given: Ticket) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Features, and NumPy's numbers and vectors, as JSON knows them."""
-    return value.to_data() if hasattr(value, "to_data") else value.tolist()
+    """NumPy's numbers and vectors as JSON knows them."""
+    return value.tolist()
 
 
 class Client:
@@ -198,8 +198,7 @@ class Client:
     ) -> Experiment:
         """A new experiment. `more` are reward_range, expiry_seconds, on_expiry, seed, limits and retention_seconds.
 
-        The forecaster is one of ours, such as `bl.BOLD(bl.Exp3(actions=3), seed=7)`, or as the catalog writes it. With
-        `features`, a `bl.Features` or a list as JSON has them, contexts are objects.
+        The forecaster is one of ours, such as `bl.BOLD(bl.Exp3(actions=3), seed=7)`, or as the catalog writes it.
         """
         if isinstance(forecaster, Forecaster):
             data = catalog.to_data(forecaster)
