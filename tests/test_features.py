@@ -470,6 +470,9 @@ def test_combinations_have_numbers() -> None:
                 assert labels[2] == str(Hashed("p", 3)._find(page)[0])
                 found.setdefault(number, set()).add((known, new))
     assert set(found) == set(range(36)) and all(len(each) == 1 for each in found.values())
+    for number in (-1, 36):
+        with pytest.raises(InvalidArgument, match=f"there are 36 combinations, numbered from 0, got {number}"):
+            FEW.labels(number)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,16 @@ def test_a_learner_of_a_few_contexts_gets_the_number_and_the_export_the_words(
     assert frame["context.new"].to_list() == ["true", "false", "true"]
 
 
+@pytest.mark.parametrize("forecaster", ["direct(linucb)", "bold(percontext(exp3))"])
+def test_an_experiment_without_decisions_is_exported(
+    server: Server, client: bl.Client, tmp_path: Any, forecaster: str
+) -> None:
+    name = forecaster.partition("(")[0] + "-empty"
+    client.create(name, ["a", "b"], forecaster, features=FEW)
+    frame = exported(server, name, tmp_path / "empty.parquet")
+    assert len(frame) == 0 and len([each for each in frame.columns if each.startswith("context.")]) >= 2
+
+
 def test_an_experiment_without_features_is_as_before(server: Server, client: bl.Client, tmp_path: Any) -> None:
     made = client.create("plain", ["a", "b"], "direct(linucb(features=2))")
     assert made.data["features"] is None
@@ -297,11 +307,11 @@ def test_experiments_are_created_from_the_command_line(server: Server, client: b
     assert said.exit_code == 1 and "is not JSON" in said.output
 
 
-def test_a_damaged_context_is_said() -> None:
+@pytest.mark.parametrize(("stored", "told"), [(b"1" * 16, 16), (None, 0)])
+def test_a_damaged_context_is_said(stored: bytes | None, told: int) -> None:
     made = make("x", ["a", "b"], "direct(linucb)", features=STATED)
-    with pytest.raises(ValueError, match="a context has 2 numbers, not 9"):
-        contexts.values(FEATURES, made.learner, np.zeros(2))
-    assert list(contexts.values(FEATURES, made.learner, None)) == [None] * 6
+    with pytest.raises(ValueError, match=f"a context has {told} bytes, not 72"):
+        contexts.values(FEATURES, made.learner, [FEATURES.vector(context(1)).tobytes(), stored])
 
 
 def test_a_log_is_read_by_features(tmp_path: Any) -> None:

@@ -126,6 +126,8 @@ class Features(Spelled):
 
     def labels(self, number: int) -> list[str | None]:
         """What each feature was in a combination; None where it was missing."""
+        if not 0 <= number < self.values:
+            raise InvalidArgument(f"there are {self.values} combinations, numbered from 0, got {number}")
         found = []
         for _, feature, _ in reversed(self.kept):
             number, choice = divmod(number, feature.choices)

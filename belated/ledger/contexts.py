@@ -14,7 +14,7 @@ from belated.catalog import quoted
 from belated.errors import InvalidArgument
 from belated.features import Features, Hashed
 from belated.forecasters import Forecaster
-from belated.protocols import Floats, Learner
+from belated.protocols import Learner
 
 #: Numbers in a context, and combinations of categories that a learner may tell apart.
 CONTEXT = 10_000
@@ -87,16 +87,18 @@ def columns(features: Features, learner: Learner) -> list[tuple[str, str]]:
     return found
 
 
-def values(features: Features, learner: Learner, context: Floats | None) -> Sequence[Any]:
-    """What stands in these columns."""
-    if context is None:
-        return [None] * len(columns(features, learner))
-    if len(context) != learner.context_size:
-        raise ValueError(f"a context has {len(context)} numbers, not {learner.context_size}")
+def values(features: Features, learner: Learner, stored: Sequence[bytes | None]) -> list[Any]:
+    """What stands in these columns, for some contexts as they are stored: texts, numbers, or rows of numbers."""
+    size = learner.context_size
+    wrong = next((each for each in stored if each is None or len(each) != 8 * size), b"")
+    if wrong != b"":
+        raise ValueError(f"a context has {0 if wrong is None else len(wrong)} bytes, not {8 * size}")
+    rows = np.frombuffer(b"".join(each for each in stored if each is not None)).reshape(-1, size)
     if finite(learner):
-        return features.labels(int(context[0]))
-    numbers, found = context.tolist(), list[Any]()
+        said = {number: features.labels(int(number)) for number in np.unique(rows)}
+        return list(zip(*(said[number] for number in rows[:, 0]), strict=True)) or [()] * len(features.kept)
+    found: list[Any] = []
     for _, each, at in features.kept:
-        part = numbers[at : at + each.size]
-        found += [part] if isinstance(each, Hashed) else part
+        part = rows[:, at : at + each.size]
+        found += [part] if isinstance(each, Hashed) else list(part.T)
     return found

@@ -57,10 +57,24 @@ def export(store: Store, name: str, file: str | Path) -> int:
 def _table(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa: Any) -> Any:
     try:
         columns = zip(*(_values(experiment, row) for row in rows), strict=True)
-        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=False)]
+        arrays += [] if experiment.features is None else _named(experiment, rows, schema, pa)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:  # Arrow's are among these
         raise Damaged(f"{experiment.name} is damaged: a decision cannot be what was decided: {error}") from None
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _named(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa: Any) -> list[Any]:
+    """The columns of the features, which are the last."""
+    assert experiment.features is not None
+    found = contexts.values(experiment.features, experiment.learner, [row.context for row in rows])
+    kinds = [schema.field(number).type for number in range(len(schema) - len(found), len(schema))]
+    return [
+        pa.FixedSizeListArray.from_arrays(part.ravel(), part.shape[1]).cast(kind)
+        if pa.types.is_list(kind)
+        else pa.array(part, kind)
+        for part, kind in zip(found, kinds, strict=True)
+    ]
 
 
 def _schema(experiment: Experiment, pa: Any) -> Any:
@@ -110,5 +124,4 @@ def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:
         value is not None and not row.stale,
         *(None if at is None else round(at * 1e6) for at in (row.decided_at, row.expires_at, row.closed_at)),
         row.instance,
-        *(() if experiment.features is None else contexts.values(experiment.features, experiment.learner, context)),
     )
