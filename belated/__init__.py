@@ -11,12 +11,13 @@ See `protocols.py` for the theory in one page.
 
 from typing import TYPE_CHECKING, Any
 
-from belated import adapters, catalog, delays, errors, forecasters, games, kernels, learners, studies
+from belated import adapters, catalog, delays, errors, features, forecasters, games, kernels, learners, studies
 from belated.advise import advise
 from belated.audit import audit
 from belated.catalog import DelayedKLUCB, DelayedUCB1, from_bytes
 from belated.engine.play import play
 from belated.engine.result import Result
+from belated.features import Features
 from belated.forecasters import *  # noqa: F403  (a new forecaster is one file and one line there)
 from belated.forecasters.batches import batches
 from belated.kernels.compile import kernel
@@ -38,6 +39,7 @@ __all__ = [
     "DelayedKLUCB",
     "DelayedUCB1",
     "Delays",
+    "Features",
     "Game",
     "Learner",
     "PlainLearner",
@@ -50,6 +52,7 @@ __all__ = [
     "catalog",
     "delays",
     "errors",
+    "features",
     "forecasters",
     "from_bytes",
     "games",

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from belated.errors import InvalidArgument
+
+#: Control characters, ends of lines and paragraphs, what changes the direction of what follows, and what shows nothing
+#: at all (but the two joiners, which scripts and emoji need).
+HIDDEN = (
+    "\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
+    "\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb"
+)
+UNSEEN = re.compile(f"[{HIDDEN}]")
 
 
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
@@ -162,3 +171,15 @@ def interval(name: str, given: Any) -> tuple[float, float]:
     if not math.isfinite(high - low):
         raise InvalidArgument(f"{name} is too wide: {given!r}")
     return low, high
+
+
+def check_letters(what: str, text: str) -> None:
+    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters.
+
+    >>> check_letters("the name", "ads\u202etxt")
+    Traceback (most recent call last):
+    belated.errors.InvalidArgument: the name has the character U+202E, which cannot be seen: 'ads\u202etxt'
+    """
+    found = UNSEEN.search(text)
+    if found is not None:
+        raise InvalidArgument(f"{what} has the character U+{ord(found[0]):04X}, which cannot be seen: {text!a}")

@@ -21,6 +21,7 @@ from belated.audit.report import Audit
 from belated.client import Client
 from belated.engine.certificate import Certificate
 from belated.errors import Unsupported
+from belated.features import Boolean, Category, Hashed, Ignored, Intercept, Number
 from belated.forecasters.batches import batches
 from belated.kernels import matern, squared_exponential
 from belated.replay import Answer, Replay, read_log
@@ -35,6 +36,7 @@ FEEDBACK = {
 #: What the page of signatures has, part after part. Of modules all public functions are shown, of classes all members.
 API = {
     "Play": (bl.play, bl.Result, Certificate),
+    "Features": (bl.Features, Number, Category, Hashed, Boolean, Intercept, Ignored),
     "Studies": (bl.studies.Study, bl.studies.Results, bl.studies.Local),
     "Bounds": (bl.bounds,),
     "Advice": (bl.advise, Advice),

@@ -34,6 +34,18 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
 
 
+#: One of each kind.
+FEATURES = [
+    {"name": "value", "kind": "number", "low": -1, "high": 1, "missing": "slot"},
+    {"name": "count", "kind": "number", "mean": 0, "scale": 1e-300, "default": 0},
+    {"name": "name", "kind": "category", "values": ["a", "b", 1], "unknown": "slot", "missing": "slot"},
+    {"name": "learner.new", "kind": "hashed", "slots": 3, "signed": True, "missing": "slot"},
+    {"name": "actions", "kind": "hashed", "slots": 3, "many": True, "default": []},
+    {"name": "seed", "kind": "boolean", "missing": "slot"},
+    {"name": "limits", "kind": "ignored"},
+]
+
+
 class Service:
     """A server with a few experiments, one of them with an open decision."""
 
@@ -48,6 +60,8 @@ class Service:
         ):
             body = {"name": name, "actions": ["a", "b", "c"], "forecaster": forecaster}
             assert self.client.post("/v1/experiments", json=body).status_code == 201
+        body = {"name": "named", "actions": ["a", "b", "c"], "forecaster": "direct(linucb)", "features": FEATURES}
+        assert self.client.post("/v1/experiments", json=body).status_code == 201
         self.ticket = self.decide()
 
     def decide(self) -> str:
@@ -205,6 +219,15 @@ NUMBERS = [
 ]
 NUMBERS += [str(n) for n in (2**31, 2**53 + 1, 2**63, -(2**63) - 1, 2**64 - 1, 2**64, 10**400)] + ["9" * 5000]
 FIELDS = [
+    "features",
+    "kind",
+    "values",
+    "slots",
+    "low",
+    "high",
+    "default",
+    "missing",
+    "many",
     "name",
     "actions",
     "forecaster",
@@ -272,6 +295,7 @@ RIGHT: dict[str, dict[str, str]] = {
     "": {"name": '"ads"', "actions": '["a", "b"]', "forecaster": '{"name": "bold", "learner": {"name": "exp3"}}'},
     "/ads/decisions": {"count": "2", "allowed": '["a"]'},
     "/wide/decisions": {"contexts": "[[0.5, 1]]"},
+    "/named/decisions": {"context": '{"value": 0.5, "name": "a", "learner": {"new": "x"}, "actions": ["p", 1]}'},
     "/ads/feedback": {"ticket": '"TICKET"', "value": "1.0"},
     "/ads/cancellations": {"ticket": '"TICKET"'},
     "/old/replacements": {"action": '"a"', "new": '"b"'},
@@ -286,11 +310,30 @@ def changed(path: str, key: str, part: str, in_a_list: bool, twice: bool) -> tup
     return path, f"[{body}, {body}]" if in_a_list else body
 
 
+#: A context of features, and a feature of each kind, of which one part becomes something else.
+CONTEXT = {"value": "0.5", "count": "1", "name": '"a"', "learner": '{"new": "x"}', "actions": '["p", 1]'}
+CONTEXT |= {"seed": "true"}
+KINDS = [{key: json.dumps(value) for key, value in each.items()} for each in FEATURES]
+
+
+def spoilt_context(key: str, part: str) -> tuple[str, str]:
+    body = ", ".join(f'"{name}": {value}' for name, value in (CONTEXT | {key: part}).items())
+    return "/named/decisions", f'{{"context": {{{body}}}}}'
+
+
+def spoilt_feature(which: int, key: str, part: str) -> tuple[str, str]:
+    one = ", ".join(f'"{name}": {value}' for name, value in (KINDS[which] | {key: part}).items())
+    rest = RIGHT[""] | {"name": '"more"', "forecaster": '"direct(linucb)"', "features": f"[{{{one}}}]"}
+    return "", "{" + ", ".join(f'"{name}": {value}' for name, value in rest.items()) + "}"
+
+
 paths = st.sampled_from(sorted(RIGHT))
 bodies = st.one_of(
     st.builds(changed, paths, st.sampled_from(FIELDS), texts, st.booleans(), st.booleans()),
     st.tuples(paths, texts),
     st.tuples(paths, deep),
+    st.builds(spoilt_context, st.sampled_from([*CONTEXT, "limits", "other"]), st.one_of(texts, deep)),
+    st.builds(spoilt_feature, st.integers(0, len(KINDS) - 1), st.sampled_from(FIELDS), texts),
 ).map(lambda pair: (pair[0], pair[1].encode("utf-8", "surrogatepass"))) | st.tuples(paths, st.binary(max_size=200))
 headers = st.lists(
     st.tuples(
@@ -420,6 +463,7 @@ def test_a_million_fuzzed_bodies(fuzzed: Service) -> None:
         for n in range(200)
         for path in RIGHT
     ]
+    seeds += [changed(path, *next(iter(RIGHT[path].items())), False, False) for path in RIGHT if RIGHT[path]] * 10
     known = [(path, body.replace("TICKET", fuzzed.ticket).encode()) for path, body in seeds]
     seen: Counter[int] = Counter()
     for _ in range(total):

@@ -242,6 +242,29 @@ def test_symbols_are_counted(opened, server, url):
     page.locator(".estimate", has_text="<b>: 1").wait_for()
 
 
+def test_features_are_shown(opened, server, url):
+    stated = [
+        {"name": "user.age", "kind": "number", "low": 0, "high": 100, "missing": "slot"},
+        {"name": "<b>plan</b>", "kind": "category", "values": HOSTILE, "unknown": "slot", "default": "ok"},
+        {"name": "tags", "kind": "hashed", "slots": 8, "many": True},
+        {"kind": "ignored"},
+    ]
+    server.create("features", forecaster="direct(linucb)", features=stated)
+    page = opened(f"{url}/#/features")
+    shows(page.locator(".features td").nth(0), "number, from 0 to 100; beyond: clipped")
+    rows = page.locator(".features tbody tr").all_inner_texts()
+    assert rows[0].split("\t") == ["user.age", "number, from 0 to 100; beyond: clipped", "a slot of its own"]
+    assert rows[1].split("\t") == ["<b>plan</b>", f"{', '.join(HOSTILE)}; others: a slot of their own", "is ok"]
+    assert rows[2].split("\t") == ["tags", "a list of: any text, in 8 slots", "refused"]
+    assert rows[3].split("\t") == ["all others", "ignored", "\N{EN DASH}"]
+    assert "the learner sees 15 numbers of it" in page.locator("main").inner_text()
+    assert page.locator("main img").count() == page.locator("main script").count() == 0
+    server.create("without")
+    page = opened(f"{url}/#/without")
+    shows(page.locator("h1"), "without")
+    assert page.locator(".features:visible").count() == 0
+
+
 def test_archived_is_said(opened, server, url):
     server.create("old")
     server.http.post("/v1/experiments/old/archive")

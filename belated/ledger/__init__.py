@@ -6,6 +6,7 @@ sqlite.py       those verbs on SQLite
 postgres.py     those verbs on PostgreSQL
 database.py     opens either by its address
 experiment.py   what an experiment is, and what it makes of feedback
+contexts.py     contexts that are objects with stated features
 player.py       one learner state at work: decide, learn, release, replace, grow
 ledger.py       a batch of requests becomes answers, in one transaction
 requests.py     what a batch asks of one experiment

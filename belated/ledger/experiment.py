@@ -16,33 +16,33 @@ import numpy as np
 from belated import catalog, notation, require
 from belated.catalog import quoted
 from belated.errors import BelatedError, InvalidArgument, InvalidFeedback, InvalidState, Unsupported
+from belated.features import Features
+from belated.features.kinds import shown
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot, one_hot_words
 from belated.forecasters.saving import forecaster_data, layout_text
 from belated.kernels.states import params, state_dtype
+from belated.ledger import contexts
 from belated.ledger.errors import Refused
 from belated.ledger.store import ExperimentRow
 from belated.protocols import Floats, Learner
+from belated.require import HIDDEN as HIDDEN
+from belated.require import UNSEEN as UNSEEN
+from belated.require import check_letters as check_letters
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Limits that keep one experiment from harming the others.
 ACTIONS = 1000
 LETTERS = 200
 STATE_BYTES = 1 << 20
-CONTEXT = 10_000
 OUTSTANDING = 10_000_000
 #: What one transaction takes, in decisions or feedback of small states; the bytes of a state that cost as much as one.
 TOGETHER = 2_000
 COSTLY = 1024
 #: What of an experiment can be changed.
 RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
-#: Control characters, ends of lines and paragraphs, what changes the direction of what follows, and what shows nothing
-#: at all (but the two joiners, which scripts and emoji need).
-HIDDEN = (
-    "\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
-    "\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb"
-)
-UNSEEN = re.compile(f"[{HIDDEN}]")
+#: Why some of it cannot.
+FIXED = {"features": "what the learner has learned is about the numbers that they make"}
 #: Characters of an error about a forecaster.
 MESSAGE = 500
 
@@ -82,6 +82,8 @@ class Experiment:
     retired: tuple[Retired, ...] = ()
     #: At which places of the log actions were added; the last of them is the last action.
     added: tuple[int, ...] = ()
+    #: What its contexts are made of; None where they are numbers.
+    features: Features | None = None
     id: int = 0
     created_at: float = 0.0
     archived_at: float | None = None
@@ -157,8 +159,14 @@ class Experiment:
     # --- what people send ---
 
     def context(self, given: Any) -> Floats | None:
-        """Side information as the learner takes it."""
-        checked: Floats | None = self.forecaster.check_context(given)
+        """Side information as the learner takes it: from an object, where the experiment states its features."""
+        checked: Floats | None
+        if self.features is not None:
+            checked = contexts.seen(self.features, self.forecaster, given)
+        elif isinstance(given, dict):
+            raise InvalidArgument(f"{self.name} states no features: a context is numbers, got {shown(given)}")
+        else:
+            checked = self.forecaster.check_context(given)
         return checked
 
     def feedback(self, value: Any, action: int) -> Floats:
@@ -248,6 +256,8 @@ class Experiment:
         if learner is None:
             raise Unsupported(f"{self.learner!r} is made for {len(self.actions)} actions")
         made = self.forecaster.over(learner, seed=self.forecaster.seed)
+        if self.features is not None:
+            contexts.check(self.features, learner)
         return replace(self, actions=names, forecaster=made)
 
     def changed_to(self, given: dict[str, Any]) -> Experiment:
@@ -269,7 +279,8 @@ class Experiment:
 
     def spec(self) -> dict[str, Any]:
         """Everything that was said at creation, as plain data."""
-        return {
+        features = {} if self.features is None else {"features": self.features.to_data()}
+        return features | {
             "actions": list(self.actions),
             "forecaster": catalog.to_data(self.forecaster),
             "reward_range": [self.low, self.high],
@@ -316,6 +327,7 @@ def make(
     seed: int | None = None,
     limits: dict[str, Any] | None = None,
     retention_seconds: float | None = None,
+    features: Any = None,
     stored: bool = False,
 ) -> Experiment:
     """An experiment from what a person says; InvalidArgument names what is wrong.
@@ -329,9 +341,13 @@ def make(
         check_letters("the name of an action", each)
     low, high = require.interval("reward_range", reward_range)
     seed = secrets.randbits(53) if seed is None else require.integer("seed", seed, low=0, high=2**64 - 1)
-    built = _forecaster(forecaster, len(actions)).fresh(seed=seed)
-    made = Experiment(name, tuple(actions), built, low, high)
+    stated = None if features is None else Features(features)
+    known = {"actions": len(actions)} | ({} if stated is None else contexts.known(stated))
+    built = _forecaster(forecaster, known).fresh(seed=seed)
+    made = Experiment(name, tuple(actions), built, low, high, features=stated)
     learner = made.learner
+    if stated is not None:
+        contexts.check(stated, learner)
     if not made.scales and not learner.smallest <= low < high <= learner.largest:
         raise InvalidArgument(
             f"reward_range must lie in [{learner.smallest:g}, {learner.largest:g}], which {quoted(learner)} takes, got "
@@ -345,7 +361,8 @@ def rules(of: Experiment, given: dict[str, Any]) -> dict[str, Any]:
     """What RULES are as fields of an experiment."""
     unknown = next((name for name in given if name not in RULES), None)
     if unknown is not None:
-        raise InvalidArgument(f"{unknown!r} cannot be changed; these can: {', '.join(RULES)}")
+        why = f": {FIXED[unknown]}" if unknown in FIXED else ""
+        raise InvalidArgument(f"{unknown!r} cannot be changed{why}; these can: {', '.join(RULES)}")
     expiry, on_expiry, limits, retention = (given[name] for name in RULES)
     limits = dict(limits or {})
     most = require.integer("limits.outstanding", limits.pop("outstanding", of.outstanding), low=1, high=10**9)
@@ -369,18 +386,6 @@ def _on_expiry(of: Experiment, given: Any) -> float | None:
     return require.real("on_expiry", given, low=of.low, high=of.high)
 
 
-def check_letters(what: str, text: str) -> None:
-    r"""Refuse letters that nobody sees or that turn what is shown around: control and bidirectional characters.
-
-    >>> check_letters("the name", "ads\u202etxt")
-    Traceback (most recent call last):
-    belated.errors.InvalidArgument: the name has the character U+202E, which cannot be seen: 'ads\u202etxt'
-    """
-    found = UNSEEN.search(text)
-    if found is not None:
-        raise InvalidArgument(f"{what} has the character U+{ord(found[0]):04X}, which cannot be seen: {text!a}")
-
-
 def _check_names(actions: Any) -> None:
     names = require.sequence("actions", actions)
     if len(names) > ACTIONS:
@@ -393,10 +398,11 @@ def _check_names(actions: Any) -> None:
         raise InvalidArgument(f"two actions are called {twice!r}")
 
 
-def _forecaster(given: Any, actions: int) -> Forecaster:
+def _forecaster(given: Any, known: dict[str, int]) -> Forecaster:
     """The forecaster over so many actions, of a size that can be stored."""
+    actions = known["actions"]
     try:
-        data = notation.filled("forecaster", notation.read("forecaster", given), {"actions": actions})
+        data = notation.filled("forecaster", notation.read("forecaster", given), known)
         if "learner" in data:
             _check_size(catalog.from_data("learner", data["learner"]))
         made: Forecaster = catalog.from_data("forecaster", data)
@@ -427,5 +433,5 @@ def _check_size(learner: Learner) -> None:
         raise InvalidArgument(f"{name} would have a state that is too large: {STATE_BYTES} bytes at most") from None
     if size > STATE_BYTES:
         raise InvalidArgument(f"{name} would have {what} of {size} bytes, which is too large: {STATE_BYTES} at most")
-    if learner.context_size > CONTEXT:
-        raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {CONTEXT}")
+    if learner.context_size > contexts.CONTEXT:
+        raise InvalidArgument(f"{name} takes contexts of {learner.context_size} numbers, more than {contexts.CONTEXT}")

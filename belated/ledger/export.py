@@ -9,6 +9,7 @@ from typing import Any
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import hinted
+from belated.ledger import contexts
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import read_value
@@ -25,7 +26,8 @@ def export(store: Store, name: str, file: str | Path, since: float = 0.0) -> int
 
     `propensity` says whether `probability` is the chance with which the action was played, by which one may divide.
     Under QPM-D it is that of the learner's pending query, and a held action is played for certain. There is no
-    `probability` where the learner does not state it.
+    `probability` where the learner does not state it. Where the experiment states its features, the numbers of
+    `context` are also in columns by their names, `context.age`, and the features are in the file's metadata.
     """
     if Path(file).suffix.lower() != ".parquet":
         raise InvalidArgument(f"the file is written as Parquet and must end in .parquet, got {str(file)!r}")
@@ -65,16 +67,33 @@ def _table(experiment: Experiment, rows: Sequence[DecisionRow], remarks: Sequenc
         said.setdefault(each.ticket, []).append(told)
     try:
         columns = zip(*((*_values(experiment, row), said.get(row.ticket, [])) for row in rows), strict=True)
-        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=False)]
+        arrays += [] if experiment.features is None else _named(experiment, rows, schema, pa)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:  # Arrow's are among these
         raise Damaged(f"{experiment.name} is damaged: a decision cannot be what was decided: {error}") from None
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def _named(experiment: Experiment, rows: Sequence[DecisionRow], schema: Any, pa: Any) -> list[Any]:
+    """The columns of the features, which are the last."""
+    assert experiment.features is not None
+    found = contexts.values(experiment.features, experiment.learner, [row.context for row in rows])
+    kinds = [schema.field(number).type for number in range(len(schema) - len(found), len(schema))]
+    return [
+        pa.FixedSizeListArray.from_arrays(part.ravel(), part.shape[1]).cast(kind)
+        if pa.types.is_list(kind)
+        else pa.array(part, kind)
+        for part, kind in zip(found, kinds, strict=True)
+    ]
+
+
 def _schema(experiment: Experiment, pa: Any) -> Any:
     value = {"full": pa.list_(pa.float64()), "symbol": pa.string()}.get(experiment.learner.feedback, pa.float64())
     moment = pa.timestamp("us", tz="UTC")
-    return pa.schema(
+    named: dict[str, Any] = {"text": pa.string(), "number": pa.float64(), "list": pa.list_(pa.float64())}
+    features = experiment.features
+    more = [] if features is None else contexts.columns(features, experiment.learner)
+    made = pa.schema(
         [
             ("ticket", pa.string()),
             ("round", pa.int64()),
@@ -93,8 +112,10 @@ def _schema(experiment: Experiment, pa: Any) -> Any:
             ("instance", pa.int64()),
             # Feedback that came too late, or beside another: on record, and not learned. Values are JSON.
             ("remarks", pa.list_(pa.struct([("kind", pa.string()), ("value", pa.string()), ("at", moment)]))),
+            *((name, named[kind]) for name, kind in more),
         ]
     )
+    return made if features is None else made.with_metadata({"belated.features": json.dumps(features.to_data())})
 
 
 def _values(experiment: Experiment, row: DecisionRow) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from belated import logs
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
+from belated.features import Category, Features, Hashed, Intercept
 from belated.logs.numbers import as_text, holds_numbers, number_of
 from belated.protocols import NEVER, Floats
 from belated.replay.log import Whole
@@ -172,13 +173,22 @@ def read_chances(frame: Any, name: str) -> Floats:
     return np.minimum(chances, 1.0)
 
 
-def context_names(given: str | Sequence[str] | None) -> list[str]:
+#: Columns of the context, or the features that they have.
+Given = str | Sequence[str] | Features | None
+
+
+def context_names(given: Given) -> list[str]:
+    """Columns of the context whose text must stay as it is."""
+    if isinstance(given, Features):
+        return [each.name for _, each, _ in given.kept if isinstance(each, Category | Hashed)]
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def read_contexts(frame: Any, given: str | Sequence[str] | None) -> tuple[Floats | None, Floats | None]:
+def read_contexts(frame: Any, given: Given) -> tuple[Floats | None, Floats | None]:
     """Side information as rows of numbers, in which a word is a 1 in a place of its own; and, where it is one column of
-    words, also their numbers from 0, in the order of the alphabet."""
+    words, also their numbers from 0, in the order of the alphabet. Features say themselves what they become."""
+    if isinstance(given, Features):
+        return _by_features(frame, given)
     names = context_names(given)
     for name in names:
         if name not in frame.columns:
@@ -198,6 +208,33 @@ def read_contexts(frame: Any, given: str | Sequence[str] | None) -> tuple[Floats
     if not np.isfinite(joined).all():
         raise InvalidArgument(f"{', '.join(names)} must be finite numbers in every row")
     return joined, words
+
+
+def _by_features(frame: Any, features: Features) -> tuple[Floats, Floats | None]:
+    """Rows as the features have them: `user.plan` is a column of that name, or in the column `user`."""
+    names = [each.name for _, each, _ in features.kept if not isinstance(each, Intercept)]
+    found = {name: name if name in frame.columns else name.partition(".")[0] for name in names}
+    for name, column in found.items():
+        if column not in frame.columns:
+            hint = nearest(name, frame.columns) or f"it has {', '.join(frame.columns)}"
+            raise InvalidArgument(f"the log has no column {name!r} for the feature; {hint}")
+    rows = frame.select(sorted(set(found.values()))).to_dicts()
+    contexts = [_nested(row) for row in rows]
+    joined = np.array([features.vector(each) for each in contexts])
+    numbers = np.array([[float(features.number(each))] for each in contexts]) if features.values else None
+    return joined, numbers
+
+
+def _nested(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as an object, with objects in it where names have dots."""
+    made: dict[str, Any] = {}
+    for name, value in row.items():
+        *parts, last = name.split(".")
+        place = made
+        for part in parts:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return made
 
 
 def _context(frame: Any, name: str) -> tuple[Floats, Floats | None]:

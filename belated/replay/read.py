@@ -10,6 +10,7 @@ import numpy as np
 
 from belated import logs, require
 from belated.errors import InvalidArgument, Unsupported
+from belated.features import Features
 from belated.logs.join import OBSERVED
 from belated.logs.look import LATE
 from belated.protocols import NEVER, Floats
@@ -30,7 +31,7 @@ def read_log(
     reward: str | None = None,
     decided: str | None = None,
     observed: str | None = None,
-    context: str | Sequence[str] | None = None,
+    context: str | Sequence[str] | Features | None = None,
     reward_range: Sequence[float] = (0.0, 1.0),
     feedback: Any = None,
     on: str | None = None,
@@ -48,6 +49,7 @@ def read_log(
     without `decided` decisions are in order, without `observed` feedback is taken to have come at once. A decision with
     a time of observation and no reward was cancelled or has expired then; one with neither is still open. Rewards lie
     in `reward_range`. A `context` of words is a 1 in a place for each word; learners of contexts get its number.
+    With `bl.Features` it is what these make of the columns that they name.
 
     `feedback` is another table with the columns `observed` and `reward`, joined by the id `on`; `watched` and `window`
     say until when feedback counts. `default` is the reward of a decision that was watched to the end in vain (no sale:

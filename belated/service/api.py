@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from belated.errors import InvalidArgument, Unsupported
 from belated.ledger.errors import Refused
-from belated.ledger.experiment import HIDDEN, Experiment, make
+from belated.ledger.experiment import FIXED, HIDDEN, RULES, Experiment, make
 from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
 
 #: Decisions that one request may ask for, and feedback or cancellations that it may bring.
@@ -19,7 +19,7 @@ COUNT = 10_000
 #: What names of actions and tokens cannot have, for those who read the description.
 SEEN = {"pattern": f"^[^{HIDDEN}]*$"}
 
-Context = float | list[float]
+Context = float | list[float] | dict[str, Any]
 Value = float | str | list[float]
 
 
@@ -44,6 +44,7 @@ class NewExperiment(Struct, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0)] | None = None
     limits: Limits = field(default_factory=Limits)
     retention_seconds: float | None = None
+    features: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=1000)] | None = None
 
 
 class NewLimits(Struct, forbid_unknown_fields=True):
@@ -101,6 +102,8 @@ _decisions = msgspec.json.Decoder(NewDecisions)
 _feedback = msgspec.json.Decoder(NewFeedback)
 _any = msgspec.json.Decoder()
 encode = msgspec.json.Encoder().encode
+#: The same for the same object, in whatever order its keys came.
+_sorted = msgspec.json.Encoder(order="deterministic").encode
 #: What reading may raise: bytes within a text that are no UTF-8 have an error of their own.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -168,7 +171,12 @@ def experiment(body: bytes) -> Experiment:
 
 def rules(body: bytes) -> dict[str, Any]:
     """The rules that a body gives."""
-    given: dict[str, Any] = msgspec.to_builtins(parse(body, NewRules))
+    data = read(body)
+    fixed = next((name for name in data if name in FIXED), None) if isinstance(data, dict) else None
+    if fixed is not None:
+        can = ", ".join(RULES)
+        raise Refused("invalid", f"{fixed!r} cannot be changed: {FIXED[fixed]}; these can: {can}")
+    given: dict[str, Any] = msgspec.to_builtins(convert(data, NewRules))
     return given
 
 
@@ -188,7 +196,14 @@ def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
         return Decide(to, contexts, asked.allowed), several
     if not 1 <= len(key) <= 200:
         raise Refused("invalid", "an Idempotency-Key has 1 to 200 characters")
-    return Decide(to, contexts, asked.allowed, key, hashlib.sha256(encode(asked)).digest()), several
+    return Decide(to, contexts, asked.allowed, key, _digest(asked)), several
+
+
+def _digest(asked: NewDecisions) -> bytes:
+    try:
+        return hashlib.sha256(_sorted(asked)).digest()
+    except RecursionError:  # in what is ignored of a context
+        raise Malformed("the body is nested too deep") from None
 
 
 def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
@@ -270,7 +285,9 @@ def described(experiment: Experiment) -> dict[str, Any]:
     """An experiment as people see it."""
     return {
         "name": experiment.name,
+        "features": None,
         **experiment.spec(),
+        "context_size": experiment.learner.context_size,
         "created_at": experiment.created_at,
         "archived_at": experiment.archived_at,
         "read_only": experiment.trouble,

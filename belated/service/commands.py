@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from belated.client import Client
 
 experiment = typer.Typer(
-    cls=Commands, no_args_is_help=True, help="Experiments of a running service: list, change, archive, delete."
+    cls=Commands, no_args_is_help=True, help="Experiments of a running service: create, list, change, archive, delete."
 )
 
 Url = Annotated[str, typer.Option(help="Where the service is.", envvar="BELATED_URL")]
@@ -109,3 +109,30 @@ def delete(
     with _client(url) as client:
         client.delete(name, confirm=name)
     typer.echo(f"{name} is deleted")
+
+
+@experiment.command()
+def create(
+    name: Name,
+    forecaster: Annotated[str, typer.Argument(help="Who decides, as the catalog writes it, such as 'bold(exp3)'.")],
+    action: Annotated[list[str], typer.Option(help="The name of an action; once for each.")],
+    features: Annotated[
+        typer.FileText | None, typer.Option(help="A JSON file: the features of which contexts are made.")
+    ] = None,
+    reward_range: Annotated[tuple[float, float], typer.Option(help="The smallest and the largest reward.")] = (0, 1),
+    expiry_seconds: Annotated[float | None, typer.Option(help="After which a decision expires.")] = None,
+    on_expiry: Annotated[str, typer.Option(help="drop, or the reward that is learned then.")] = "drop",
+    url: Url = LOCAL,
+) -> None:
+    """Create an experiment. The number of features that its learner takes may be left out: it is that of the file."""
+    more: dict[str, Any] = {"reward_range": list(reward_range), "on_expiry": _number(on_expiry)}
+    more |= {} if expiry_seconds is None else {"expiry_seconds": expiry_seconds}
+    if features is not None:
+        try:
+            more["features"] = json.load(features)
+        except ValueError as error:
+            typer.echo(f"error: {features.name} is not JSON: {error}", err=True)
+            raise typer.Exit(1) from None
+    with _client(url) as client:
+        made = client.create(name, action, forecaster, **more)
+    typer.echo(json.dumps(made.data))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from belated.service import api
+from belated.service.features_schema import FEATURE, FEATURES
 from belated.version import __version__
 
 
@@ -48,9 +49,11 @@ SCHEMAS: dict[str, Any] = {
     "Error": _object({"error": _object({"kind": TEXT, "message": TEXT}, "kind", "message")}, "error"),
     "Experiment": _object(
         {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": NUMBER, "archived_at": MAYBE}
-        | {"propensity": {"type": "boolean", "description": "whether one may divide by the probability of a decision"}},
+        | {"propensity": {"type": "boolean", "description": "whether one may divide by the probability of a decision"}}
+        | {"features": {"type": ["array", "null"], "items": _ref("Feature")}, "context_size": INTEGER},
         *("name", "actions", "forecaster", "created_at", "archived_at"),
     ),
+    "Feature": FEATURE,
     "Experiments": _object({"experiments": _list(_ref("Experiment"))}, "experiments"),
     "Decision": _object(DECISION | {"expires_at": MAYBE}, *DECISION),
     "Decisions": _object({"decisions": _list(_ref("Decision"))}, "decisions"),
@@ -127,7 +130,8 @@ ENTRIES = (
         ROOT,
         "Create an experiment. The forecaster and its learner are those of `belated catalog`; the learner takes its "
         "number of actions from the list of names. Decisions expire after expiry_seconds (never if it is left out): "
-        "with on_expiry 'drop' nothing is learned, with a number that reward is learned, which biases what is learned.",
+        "with on_expiry 'drop' nothing is learned, with a number that reward is learned, which biases what is learned. "
+        "With `features` contexts are objects, and a learner takes its number of features from them.",
         "admin",
         _ref("NewExperiment"),
         (Answer(201, "the experiment", _ref("Experiment")),),
@@ -140,7 +144,8 @@ ENTRIES = (
         "post",
         f"{ONE}/decisions",
         "Decide now. With an Idempotency-Key (kept for 24 hours) asking again gives the same answer. `count` or "
-        "`contexts` ask for many at once; `allowed` names the actions that are eligible right now.",
+        "`contexts` ask for many at once; `allowed` names the actions that are eligible right now. A context is a list "
+        "of numbers; where the experiment states its features, an object with their names as keys.",
         "decide",
         _ref("NewDecisions"),
         (Answer(201, "the decision, or decisions", _either(_ref("Decision"), _ref("Decisions"))),),
@@ -289,6 +294,7 @@ def document() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     for name in ("NewFeedback", "Cancellation"):
         schemas[name]["properties"]["ticket"] = TICKET
+    schemas["NewExperiment"]["properties"]["features"] = FEATURES
     paths: dict[str, Any] = {}
     for entry in ENTRIES:
         paths.setdefault(entry.path, {})[entry.method] = _operation(entry)

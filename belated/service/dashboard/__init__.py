@@ -5,6 +5,7 @@ page.js      routes, polling, the token, what is shown when there is no connecti
 overview.js  all experiments
 detail.js    one experiment
 settings.js  the rules of an experiment, to change them
+features.js  what its contexts are made of
 charts.js    uPlot as it is used here, and small drawings
 words.js     numbers, times and elements
 vendor/      uPlot 1.6.32 as it was published, with its licence
@@ -24,7 +25,8 @@ KINDS = {
 INDEX = "index.html"
 NAMES = (
     INDEX,
-    *("page.js", "overview.js", "detail.js", "settings.js", "charts.js", "words.js", "page.css", "icon.svg"),
+    *("page.js", "overview.js", "detail.js", "settings.js", "features.js", "charts.js", "words.js"),
+    *("page.css", "icon.svg"),
     *("vendor/uPlot.iife.min.js", "vendor/uPlot.min.css"),
 )
 

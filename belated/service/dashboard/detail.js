@@ -1,6 +1,7 @@
 // One experiment.
 
 import { bar, delays, interval, lines } from "./charts.js";
+import { features } from "./features.js";
 import { settings } from "./settings.js";
 import { count, duration, el, exact, fine, list, moment, number, perSecond, plural, rates, say, share, state, tile, timeFor, when } from "./words.js";
 
@@ -47,6 +48,7 @@ export function make(name, _, call) {
   const notes = el("ul", { class: "notes" });
   const spec = el("pre", { tabindex: 0 });
   const rules = settings(name, call);
+  const stated = features();
 
   const node = el(
     "div",
@@ -64,6 +66,7 @@ export function make(name, _, call) {
     parts[2].node,
     el("section", { class: "card" }, el("h2", { text: "What to look at" }), notes),
     rules.node,
+    stated.node,
     el("details", { class: "card" }, el("summary", { text: "As it is stored" }), spec),
   );
 
@@ -87,6 +90,7 @@ export function make(name, _, call) {
       actions.update(experiment, now);
       parts.forEach((part) => part.update(experiment, now));
       rules.update(experiment);
+      stated.update(experiment);
       say(spec, JSON.stringify(experiment, null, 2));
     },
     close() {
