@@ -32,6 +32,7 @@ from belated.ledger.verify import verify  # noqa: E402
 from belated.service import health, workers  # noqa: E402
 from belated.service.app import Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
+from belated.service.desk import Desk  # noqa: E402
 from belated.service.metrics import Place  # noqa: E402
 from tests.databases.make import HERE  # noqa: E402
 from tests.postgres import Cluster, binaries, cluster, database  # noqa: E402, F401
@@ -46,7 +47,7 @@ def served(file: Path, work: Callable[[Any, Service], Awaitable[Any]], patience:
 
     async def run() -> Any:
         with closing(SQLite(file, serve=True)) as store:
-            service = Service(plain(store), Guard(store, False), patience=patience)
+            service = Service(Desk(plain(store), patience=patience), Guard(store, False))
             application = service.application()
             async with service.lifespan(application):
                 transport = httpx.ASGITransport(application)
@@ -83,9 +84,9 @@ def test_alive_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert await both() == [(200, "ok"), (503, "the database has not answered for 0 s")]
         while (await both())[1][0] == 503:
             await asyncio.sleep(0.05)
-        service.ledger.store._writer.run("PRAGMA query_only = ON")  # type: ignore[attr-defined]
+        service.desk.ledger.store._writer.run("PRAGMA query_only = ON")  # type: ignore[attr-defined]
         assert (await both())[1] == (503, "the database does not take writes: attempt to write a readonly database")
-        service.ledger.store._writer.run("PRAGMA query_only = OFF")  # type: ignore[attr-defined]
+        service.desk.ledger.store._writer.run("PRAGMA query_only = OFF")  # type: ignore[attr-defined]
         assert (await both())[1] == (200, "ok")
 
     served(tmp_path / "a.db", ask)
@@ -98,7 +99,7 @@ def test_a_database_that_does_not_answer_is_said_to_be_so(tmp_path: Path, monkey
     async def ask(http: Any, service: Service) -> None:
         assert "belated_database_up 1.0" in (await http.get("/metrics")).text
         for read in (gone, lambda: time.sleep(0.4)):  # it is gone, or hangs
-            monkeypatch.setattr(service.ledger.store, "read", read)
+            monkeypatch.setattr(service.desk.ledger.store, "read", read)
             metrics = await http.get("/metrics")
             assert metrics.status_code == 200 and "belated_database_up 0.0" in metrics.text
             assert "belated_requests_total{" in metrics.text and 'experiment="ads"' not in metrics.text
@@ -115,7 +116,7 @@ def test_a_database_that_does_not_answer_is_said_to_be_so(tmp_path: Path, monkey
 def test_an_experiment_that_fails_is_shown(tmp_path: Path) -> None:
     async def ask(http: Any, service: Service) -> None:
         assert (await http.post("/v1/experiments", json=ADS | {"name": "well"})).status_code == 201
-        service.ledger.store._writer.run("UPDATE states SET state = x'00' WHERE experiment = 1")  # type: ignore[attr-defined]
+        service.desk.ledger.store._writer.run("UPDATE states SET state = x'00' WHERE experiment = 1")  # type: ignore[attr-defined]
         for _ in range(4):
             answer = await http.post("/v1/experiments/ads/decisions", json={})
             assert answer.status_code == 409 and answer.json()["error"]["kind"] == "damaged"

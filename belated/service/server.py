@@ -29,6 +29,7 @@ from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
 from belated.service.connections import Connection, Seldom, most_connections, watch
+from belated.service.desk import Desk
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
@@ -127,7 +128,7 @@ def work(
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
+        service = Service(Desk(Ledger(store, warmer), warmer.close, patience), guard, place)
         application = service.application()
         Connection.most = most_connections()
         for each in sockets:
