@@ -124,6 +124,10 @@ class Desk:
     def experiments(self) -> list[Experiment]:
         return self.ledger.experiments()
 
+    def unopened(self) -> dict[str, str]:
+        """Those that cannot be used, and why."""
+        return self.ledger.unopened()
+
     def submit(self, item: Item) -> asyncio.Future[Any]:
         return self.batcher.submit(item)
 
