@@ -20,20 +20,22 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.verify import verify
 
 
-def children(pid: int) -> list[int]:
-    """The worker processes of a server."""
+def children(pid: int, kind: str = "") -> list[int]:
+    """The processes of a server: all, or its workers, or its writer."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/stat") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
             with open(f"/proc/{entry}/cmdline") as file:
-                worker = "spawn_main" in file.read()
+                ours = "spawn_main" in file.read()
+            with open(f"/proc/{entry}/comm") as file:
+                ours = ours and file.read().strip().endswith(kind)
         except OSError:
             continue
-        if parent == pid and worker:
+        if parent == pid and ours:
             found.append(int(entry))
-    return found
+    return sorted(found)
 
 
 def kill(pids: list[int]) -> None:

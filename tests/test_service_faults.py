@@ -201,7 +201,7 @@ def test_a_stopped_workers_share_is_taken_over(database: str) -> None:  # noqa: 
     server.start()
     try:
         assert httpx.post(f"{server.url}/v1/experiments", json=ADS, timeout=30).status_code == 201
-        first, _ = children(server.pid)
+        first, _ = children(server.pid, "worker")
         signal_at = time.monotonic()
         os.kill(first, signal.SIGSTOP)
 
