@@ -17,8 +17,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,8 @@ TICK = 0.5
 PAUSE = 1.0
 #: Seconds without a sign after which a worker counts as stopped.
 SILENT = 5.0
+#: What workers have in their environment: they run no kernels, and the compiler would take a third of their memory.
+LIGHT = {"NUMBA_DISABLE_JIT": "1"}
 #: Connections that may wait.
 BACKLOG = 2048
 
@@ -54,6 +56,7 @@ class Job(NamedTuple):
     work: Work
     listening: socket.socket
     place: Place
+    environment: Mapping[str, str] = {}
 
 
 class Worker:
@@ -64,7 +67,8 @@ class Worker:
         self._said, said = context.Pipe(duplex=False)
         self._place, self._beat, self._since = job.place, job.place.beats(), time.monotonic()
         self.process: SpawnProcess = context.Process(target=_child, args=(job, said), name=f"belated {job.name}")
-        self.process.start()
+        with _environment(job.environment):
+            self.process.start()
         said.close()
         self.url: str | None = None
 
@@ -90,6 +94,19 @@ class Worker:
         self.process.join()
 
 
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """For processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in more}
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({name: value} if value is not None else {})
+
+
 def supervise(write: Work, answer: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
     """Keep a writer and so many workers until SIGTERM or Ctrl-C."""
     stop = threading.Event()
@@ -103,9 +120,8 @@ def supervise(write: Work, answer: Work, host: str, port: int, count: int, start
     folder = Path(shared.name)
     places = [Place(folder, number) for number in range(1 + count)]
     sockets = [_listen_inside(places[0].writer), *_listen(host, port, count)]
-    works = [("writer", write), *[("worker", answer)] * count]
-    given = zip(works, sockets, places, strict=True)
-    jobs = [Job(name, work, listening, place) for (name, work), listening, place in given]
+    jobs = [Job("writer", write, sockets[0], places[0])]
+    jobs += [Job("worker", answer, *given, LIGHT) for given in zip(sockets[1:], places[1:], strict=True)]
     try:
         workers += map(Worker, jobs)
         _until_ready(workers, stop)
