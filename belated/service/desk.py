@@ -100,7 +100,7 @@ class Desk:
 
     def __init__(self, ledger: Ledger, close: Callable[[], None] = lambda: None, patience: float = PATIENCE) -> None:
         self.ledger = ledger
-        self._patience = patience
+        self.patience = patience
         self._close = close
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
         self._batcher: Batcher | None = None
@@ -147,7 +147,7 @@ class Desk:
     async def _look(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What the database says, if it says it in time; nobody waits longer than for a decision."""
         try:
-            return await asyncio.wait_for(self._aside(work, *arguments), self._patience)
+            return await asyncio.wait_for(self._aside(work, *arguments), self.patience)
         except TimeoutError:
             raise Refused("storage", SILENT) from None
 
@@ -249,7 +249,7 @@ class Desk:
     @asynccontextmanager
     async def open(self, metrics: Metrics) -> AsyncIterator[None]:
         """The writer and the clock run."""
-        batcher = self._batcher = Batcher(self.ledger, metrics.batch, self._patience)
+        batcher = self._batcher = Batcher(self.ledger, metrics.batch, self.patience)
         metrics.waiting = lambda: batcher.waiting
         self._readiness = Readiness(lambda probe: batcher.submit(probe, always=True))
         clock = asyncio.create_task(self._clock())

@@ -130,7 +130,7 @@ async def attend(desk: Desk, listening: socket.socket, place: Place, started: Ca
         loop.add_signal_handler(number, stop.set)
     metrics = Metrics(place)
     async with desk.open(metrics):
-        accepting = asyncio.create_task(_accept(desk, listening, clerks))
+        accepting = asyncio.create_task(accept(desk, listening, clerks))
         started(NAME)
         while not stop.is_set():
             if desk.alive:
@@ -148,7 +148,7 @@ async def attend(desk: Desk, listening: socket.socket, place: Place, started: Ca
     metrics.share()
 
 
-async def _accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> None:
+async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> None:
     """The socket stays the parent's: who comes while there is no writer waits there for the next."""
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
