@@ -7,14 +7,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -35,27 +33,13 @@ from belated.service import health, workers  # noqa: E402
 from belated.service.app import Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
 from belated.service.desk import Asks, Desk  # noqa: E402
-from belated.service.metrics import Metrics, Place  # noqa: E402
-from belated.service.remote import Remote  # noqa: E402
-from belated.service.writer import accept  # noqa: E402
+from belated.service.metrics import Place  # noqa: E402
 from tests.databases.make import HERE  # noqa: E402
 from tests.postgres import Cluster, binaries, cluster, database  # noqa: E402, F401
-from tests.serving import Server, children  # noqa: E402
+from tests.serving import Server, behind_a_socket, children  # noqa: E402
 from tests.test_faults import created, plain  # noqa: E402
 
 ADS = {"name": "ads", "actions": ["a", "b"], "forecaster": "direct(ucb1)"}
-
-
-@asynccontextmanager
-async def behind_a_socket(desk: Desk) -> AsyncIterator[Remote]:
-    """The same desk, as another process would have it."""
-    with TemporaryDirectory() as folder, closing(socket.socket(socket.AF_UNIX)) as listening:
-        listening.bind(f"{folder}/writer")
-        listening.listen()
-        async with desk.open(Metrics()):
-            accepting = asyncio.create_task(accept(desk, listening, set()))
-            yield Remote(f"{folder}/writer", desk.patience)
-            accepting.cancel()
 
 
 @pytest.fixture(params=["one process", "a writer"])
@@ -68,7 +52,8 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]
                 store = stack.enter_context(closing(SQLite(tmp_path / "a.db", serve=True)))
                 desk = Desk(plain(store), patience=patience)
                 far = request.param == "a writer"
-                asked: Asks = await stack.enter_async_context(behind_a_socket(desk)) if far else desk
+                address = tmp_path / "writer"
+                asked: Asks = await stack.enter_async_context(behind_a_socket(desk, address)) if far else desk
                 service = Service(asked, Guard(None, False))
                 application = service.application()
                 await stack.enter_async_context(service.lifespan(application))
