@@ -288,6 +288,7 @@ def test_while_the_writer_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             listening.listen()
             desk, clerks = Desk(plain(store)), set[Clerk]()
             await stack.enter_async_context(desk.open(Metrics()))
+            stack.callback(go_on.set)
             first = asyncio.create_task(accept(desk, listening, clerks))
             service = Service(Remote(str(tmp_path / "writer")), Guard(None, False))
             application = service.application()
@@ -318,7 +319,4 @@ def test_while_the_writer_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert made.status_code == 201 and made.json()["round"] == 4  # the three were decided, and nobody told
             second.cancel()
 
-    try:
-        asyncio.run(inside())
-    finally:
-        go_on.set()
+    asyncio.run(inside())
