@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,22 +22,40 @@ import httpx
 from belated.ledger.database import open_store
 from belated.ledger.ledger import Ledger
 from belated.ledger.verify import verify
+from belated.service.desk import Desk
+from belated.service.metrics import Metrics
+from belated.service.remote import Remote
+from belated.service.writer import accept
 
 
-def children(pid: int) -> list[int]:
-    """The worker processes of a server."""
+def children(pid: int, kind: str = "") -> list[int]:
+    """The processes of a server: all, or its workers, or its writer."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/stat") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
             with open(f"/proc/{entry}/cmdline") as file:
-                worker = "spawn_main" in file.read()
+                ours = "spawn_main" in file.read()
+            with open(f"/proc/{entry}/comm") as file:
+                ours = ours and file.read().strip().endswith(kind)
         except OSError:
             continue
-        if parent == pid and worker:
+        if parent == pid and ours:
             found.append(int(entry))
-    return found
+    return sorted(found)
+
+
+@asynccontextmanager
+async def behind_a_socket(desk: Desk, address: Path) -> AsyncIterator[Remote]:
+    """A desk as another process would have it."""
+    with closing(socket.socket(socket.AF_UNIX)) as listening:
+        listening.bind(str(address))
+        listening.listen()
+        async with desk.open(Metrics()):
+            accepting = asyncio.create_task(accept(desk, listening, set()))
+            yield Remote(str(address), desk.patience)
+            accepting.cancel()
 
 
 def kill(pids: list[int]) -> None:
@@ -52,17 +74,19 @@ def memory(pid: int) -> int:
 class Server:
     """`belated serve` on a free port."""
 
-    def __init__(self, database: str, workers: int = 1) -> None:
+    def __init__(self, database: str, workers: int = 1, *options: str) -> None:
         self.database = database
         self.workers = workers
+        self.options = options
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "belated.cli", "serve", "--database", self.database, "--port", "0"]
         self.process = subprocess.Popen(
-            [*command, "--workers", str(self.workers)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+            [*command, "--workers", str(self.workers), *self.options],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert " at http://" in line, "the server did not start"

@@ -20,6 +20,7 @@ from belated.service import api, batch, openapi
 from belated.service.app import Service
 from belated.service.auth import Guard
 from belated.service.connections import Connection, Seldom, most_connections
+from belated.service.desk import Desk
 from belated.service.limits import Rate
 from tests.serving import memory
 from tests.test_service import ADS, Server
@@ -161,7 +162,7 @@ def test_too_many_connections_are_said(hurried):
 def service(tmp_path):
     """A service in this process, and a client."""
     store = SQLite(tmp_path / "a.db", serve=True)
-    made = Service(Ledger(store), Guard(store, False))
+    made = Service(Desk(Ledger(store)), Guard(store, False))
 
     def run(work):
         async def inside():

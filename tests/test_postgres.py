@@ -47,6 +47,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.postgres import Postgres, array
 from belated.ledger.verify import verify
 from tests.postgres import Cluster, cluster, database  # noqa: F401
+from tests.serving import children
 
 BOLD = {"name": "bold", "learner": {"name": "exp3"}}
 QPMD = {"name": "qpmd", "learner": {"name": "ucb1"}}
@@ -548,22 +549,6 @@ def decisions_by_prometheus(url: str, at_least: int) -> int:
         time.sleep(0.05)
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    stat = file.read()
-                with open(f"/proc/{entry}/cmdline") as file:
-                    command = file.read()
-            except OSError:
-                continue
-            if int(stat.rpartition(")")[2].split()[1]) == pid and "spawn_main" in command:
-                found.append(int(entry))
-    return found
-
-
 def test_workers_share_a_port_and_one_may_die(database: str) -> None:
     body = {"name": "ads", "actions": ["a", "b"], "forecaster": BOLD, "seed": 1}
     with served(database, 2) as (process, url):
@@ -583,17 +568,18 @@ def test_workers_share_a_port_and_one_may_die(database: str) -> None:
         assert len(answered) == 15
         assert [decisions_by_prometheus(url, 15) for _ in range(10)] == [15] * 10  # whichever worker answers
         first = children(process.pid)
-        assert len(first) == 2
+        assert len(first) == 3 and len(children(process.pid, "writer")) == 1
+        victim, other = children(process.pid, "worker")
         threads = [threading.Thread(target=decide, args=(40,)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        os.kill(first[0], signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
         for thread in threads:
             thread.join()
         deadline = time.monotonic() + 15
-        while len(now := children(process.pid)) < 2 and time.monotonic() < deadline:
+        while len(now := children(process.pid)) < 3 and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert len(now) == 2 and first[0] not in now and first[1] in now
+        assert len(now) == 3 and victim not in now and other in now
         before = len(answered)
         decide(2)
         assert len(answered) == before + 6

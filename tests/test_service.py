@@ -25,6 +25,7 @@ from belated.ledger.sqlite import SQLite
 from belated.service import batch, cli, openapi
 from belated.service.app import STATUS, Service
 from belated.service.auth import Guard
+from belated.service.desk import Desk
 from belated.service.server import listen
 
 ADS = {
@@ -629,7 +630,7 @@ def test_creating_compiles_elsewhere(tmp_path):
 def test_when_too_much_waits_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "WAITING", 5)
     store = SQLite(tmp_path / "full.db", serve=True)
-    service = Service(Ledger(store), Guard(store, False))
+    service = Service(Desk(Ledger(store)), Guard(store, False))
 
     async def run():
         application = service.application()

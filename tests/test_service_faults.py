@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import closing, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,29 +32,39 @@ from belated.ledger.verify import verify  # noqa: E402
 from belated.service import health, workers  # noqa: E402
 from belated.service.app import Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
+from belated.service.desk import Asks, Desk  # noqa: E402
 from belated.service.metrics import Place  # noqa: E402
 from tests.databases.make import HERE  # noqa: E402
 from tests.postgres import Cluster, binaries, cluster, database  # noqa: E402, F401
-from tests.serving import Server, children  # noqa: E402
+from tests.serving import Server, behind_a_socket, children  # noqa: E402
 from tests.test_faults import created, plain  # noqa: E402
 
 ADS = {"name": "ads", "actions": ["a", "b"], "forecaster": "direct(ucb1)"}
 
 
-def served(file: Path, work: Callable[[Any, Service], Awaitable[Any]], patience: float = 10.0) -> Any:
-    """What comes of asking a service in this process, which has one experiment: ads."""
+@pytest.fixture(params=["one process", "a writer"])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
+    """Ask a service, which has one experiment: ads. Its routes are where the ledger is, or at the end of a socket."""
 
-    async def run() -> Any:
-        with closing(SQLite(file, serve=True)) as store:
-            service = Service(plain(store), Guard(store, False), patience=patience)
-            application = service.application()
-            async with service.lifespan(application):
-                transport = httpx.ASGITransport(application)
-                async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-                    assert (await http.post("/v1/experiments", json=ADS)).status_code == 201
-                    return await work(http, service)
+    def run(work: Callable[[Any, Service, Desk], Awaitable[Any]], patience: float = 10.0) -> Any:
+        async def inside() -> Any:
+            async with AsyncExitStack() as stack:
+                store = stack.enter_context(closing(SQLite(tmp_path / "a.db", serve=True)))
+                desk = Desk(plain(store), patience=patience)
+                far = request.param == "a writer"
+                address = tmp_path / "writer"
+                asked: Asks = await stack.enter_async_context(behind_a_socket(desk, address)) if far else desk
+                service = Service(asked, Guard(None, False))
+                application = service.application()
+                await stack.enter_async_context(service.lifespan(application))
+                client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost")
+                http = await stack.enter_async_context(client)
+                assert (await http.post("/v1/experiments", json=ADS)).status_code == 201
+                return await work(http, service, desk)
 
-    return asyncio.run(run())
+        return asyncio.run(inside())
+
+    return run
 
 
 @contextmanager
@@ -69,11 +79,11 @@ def held(file: Path) -> Any:
 # --- whether it can do its work ---
 
 
-def test_alive_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alive_is_not_ready(served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH", 0.0)
     monkeypatch.setattr(health, "PROBE", 0.1)
 
-    async def ask(http: Any, service: Service) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> None:
         async def both() -> list[tuple[int, str]]:
             answers = [await http.get(path) for path in ("/health", "/ready")]
             return [(answer.status_code, answer.json()["status"]) for answer in answers]
@@ -83,22 +93,24 @@ def test_alive_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert await both() == [(200, "ok"), (503, "the database has not answered for 0 s")]
         while (await both())[1][0] == 503:
             await asyncio.sleep(0.05)
-        service.ledger.store._writer.run("PRAGMA query_only = ON")  # type: ignore[attr-defined]
+        desk.ledger.store._writer.run("PRAGMA query_only = ON")  # type: ignore[attr-defined]
         assert (await both())[1] == (503, "the database does not take writes: attempt to write a readonly database")
-        service.ledger.store._writer.run("PRAGMA query_only = OFF")  # type: ignore[attr-defined]
+        desk.ledger.store._writer.run("PRAGMA query_only = OFF")  # type: ignore[attr-defined]
         assert (await both())[1] == (200, "ok")
 
-    served(tmp_path / "a.db", ask)
+    served(ask)
 
 
-def test_a_database_that_does_not_answer_is_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_does_not_answer_is_said_to_be_so(
+    served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone() -> Any:
         raise StorageError("a.db: disk I/O error")
 
-    async def ask(http: Any, service: Service) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> None:
         assert "belated_database_up 1.0" in (await http.get("/metrics")).text
         for read in (gone, lambda: time.sleep(0.4)):  # it is gone, or hangs
-            monkeypatch.setattr(service.ledger.store, "read", read)
+            monkeypatch.setattr(desk.ledger.store, "read", read)
             metrics = await http.get("/metrics")
             assert metrics.status_code == 200 and "belated_database_up 0.0" in metrics.text
             assert "belated_requests_total{" in metrics.text and 'experiment="ads"' not in metrics.text
@@ -109,13 +121,13 @@ def test_a_database_that_does_not_answer_is_said_to_be_so(tmp_path: Path, monkey
             assert (await http.get("/health")).status_code == 200
             monkeypatch.undo()
 
-    served(tmp_path / "a.db", ask, patience=0.2)
+    served(ask, patience=0.2)
 
 
-def test_an_experiment_that_fails_is_shown(tmp_path: Path) -> None:
-    async def ask(http: Any, service: Service) -> None:
+def test_an_experiment_that_fails_is_shown(served: Any, tmp_path: Path) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> None:
         assert (await http.post("/v1/experiments", json=ADS | {"name": "well"})).status_code == 201
-        service.ledger.store._writer.run("UPDATE states SET state = x'00' WHERE experiment = 1")  # type: ignore[attr-defined]
+        desk.ledger.store._writer.run("UPDATE states SET state = x'00' WHERE experiment = 1")  # type: ignore[attr-defined]
         for _ in range(4):
             answer = await http.post("/v1/experiments/ads/decisions", json={})
             assert answer.status_code == 409 and answer.json()["error"]["kind"] == "damaged"
@@ -126,14 +138,14 @@ def test_an_experiment_that_fails_is_shown(tmp_path: Path) -> None:
         assert 'belated_experiment_usable{experiment="ads"} 0.0' in metrics
         assert 'belated_experiment_usable{experiment="well"} 1.0' in metrics
 
-    served(tmp_path / "a.db", ask)
+    served(ask)
 
 
 # --- deadlines ---
 
 
-def test_who_waits_too_long_is_refused_and_not_decided_for(tmp_path: Path) -> None:
-    async def ask(http: Any, service: Service) -> Any:
+def test_who_waits_too_long_is_refused_and_not_decided_for(served: Any, tmp_path: Path) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> Any:
         with held(tmp_path / "a.db"):
             waiting = [http.post("/v1/experiments/ads/decisions", json={}) for _ in range(20)]
             answers = await asyncio.gather(*waiting)
@@ -141,11 +153,11 @@ def test_who_waits_too_long_is_refused_and_not_decided_for(tmp_path: Path) -> No
         assert answers[0].headers["retry-after"] == "1"
         assert (await http.post("/v1/experiments/ads/decisions", json={})).json()["round"] == 1
 
-    served(tmp_path / "a.db", ask, patience=0.3)
+    served(ask, patience=0.3)
 
 
-def test_who_left_is_not_decided_for(tmp_path: Path) -> None:
-    async def ask(http: Any, service: Service) -> Any:
+def test_who_left_is_not_decided_for(served: Any, tmp_path: Path) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> Any:
         application = service.application()
         sent: list[Any] = []
 
@@ -173,7 +185,7 @@ def test_who_left_is_not_decided_for(tmp_path: Path) -> None:
         assert told["decisions"] == 1
         assert sorted(each["status"] for each in sent if "status" in each) == [201, 503, 503, 503, 503]
 
-    served(tmp_path / "a.db", ask)
+    served(ask)
 
 
 def test_a_worker_that_gives_no_sign_counts_as_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +207,13 @@ def test_a_worker_that_gives_no_sign_counts_as_stopped(tmp_path: Path, monkeypat
 
 
 @pytest.mark.soak
-def test_a_stopped_workers_share_is_taken_over(database: str) -> None:  # noqa: F811
+@pytest.mark.parametrize("kind", ["worker", "writer"])
+def test_what_a_stopped_process_did_is_taken_over(database: str, kind: str) -> None:  # noqa: F811
     server = Server(database, workers=2)
     server.start()
     try:
         assert httpx.post(f"{server.url}/v1/experiments", json=ADS, timeout=30).status_code == 201
-        first, _ = children(server.pid)
+        first = children(server.pid, kind)[0]
         signal_at = time.monotonic()
         os.kill(first, signal.SIGSTOP)
 
@@ -255,8 +268,8 @@ def test_a_paused_database_leaves_no_orphans(cluster: Cluster) -> None:  # noqa:
 # --- what is counted ---
 
 
-def test_replays_are_no_decisions_and_routes_have_labels(tmp_path: Path) -> None:
-    async def ask(http: Any, service: Service) -> None:
+def test_replays_are_no_decisions_and_routes_have_labels(served: Any, tmp_path: Path) -> None:
+    async def ask(http: Any, service: Service, desk: Desk) -> None:
         for _ in range(3):
             made = await http.post(
                 "/v1/experiments/ads/decisions", json={"count": 2}, headers={"Idempotency-Key": "again"}
@@ -280,7 +293,7 @@ def test_replays_are_no_decisions_and_routes_have_labels(tmp_path: Path) -> None
         assert len({answer.json()["ticket"] for answer in await asyncio.gather(*same)}) == 1
         assert 'belated_outcomes_total{kind="decided"} 3.0' in (await http.get("/metrics")).text
 
-    served(tmp_path / "a.db", ask)
+    served(ask)
 
 
 # --- commands that read, and those that change ---

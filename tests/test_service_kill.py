@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
 from tests.postgres import cluster, database  # noqa: E402, F401
-from tests.serving import Load, Server, check, check_counts, memory  # noqa: E402
+from tests.serving import Load, Server, check, check_counts, children, memory  # noqa: E402
 
 #: A pool of states, a single state with queues, and one that expires and then learns a default while it is killed.
 EXPERIMENTS: dict[str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ def create(server: Server) -> None:
 def torture(server: Server, kills: int, every: int = 1) -> Load:
     """Kill under load, so often; the database is looked at `every` few.
 
-    With several workers it is one of them, and each fifth time everything.
+    With several workers it is the writer or one of them, in turn, and each fifth time everything.
     """
     draws = random.Random(0)
     server.start()
@@ -52,8 +52,9 @@ def torture(server: Server, kills: int, every: int = 1) -> Load:
             if not running:
                 server.start()
             pids = server.pids
-            running = several and number % 5 < 4 and len(pids) > 1
-            load.arm(draws.randrange(20, 300 if several else 100), [draws.choice(pids[1:])] if running else pids)
+            some = children(server.pid, "worker" if number % 2 else "writer") if several and number % 5 < 4 else []
+            running = bool(some)
+            load.arm(draws.randrange(20, 300 if several else 100), [draws.choice(some)] if some else pids)
             load.go()
             assert load.struck.wait(60) or load.wrong, "no answers"
             if not running:
@@ -78,7 +79,7 @@ def test_sqlite_survives_kills(tmp_path: Path) -> None:
     torture(Server(str(tmp_path / "a.db")), 3)
 
 
-def test_postgresql_survives_kills_of_workers(database: str) -> None:  # noqa: F811
+def test_postgresql_survives_kills_of_writers_and_workers(database: str) -> None:  # noqa: F811
     torture(Server(database, workers=4), 3)
 
 
@@ -88,7 +89,7 @@ def test_sqlite_survives_a_thousand_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_postgresql_survives_a_thousand_kills_of_workers(database: str) -> None:  # noqa: F811
+def test_postgresql_survives_a_thousand_kills_of_writers_and_workers(database: str) -> None:  # noqa: F811
     torture(Server(database, workers=4), 1000, every=50)
 
 

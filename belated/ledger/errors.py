@@ -34,6 +34,9 @@ class Refused(BelatedError):
         super().__init__(message)
         self.kind = kind
 
+    def __reduce__(self) -> tuple[type[Refused], tuple[Kind, str]]:
+        return Refused, (self.kind, str(self))
+
 
 class Damaged(BelatedError):
     """What is stored of an experiment cannot be what was written."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,34 +15,16 @@ from typing import Any, NamedTuple
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from belated.errors import InvalidArgument
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import (
-    Again,
-    Archive,
-    By,
-    Cancel,
-    Change,
-    Create,
-    Decide,
-    Delete,
-    Erase,
-    Feedback,
-    Grow,
-    Item,
-    Replace,
-    Sweep,
-    Upkeep,
-    ticket_of,
-)
-from belated.ledger.ledger import Ledger
+from belated.ledger.items import Again, Archive, By, Cancel, Change, Decide, Feedback, Item, Replace, ticket_of
 from belated.service import api, dashboard, openapi
 from belated.service.auth import Bearer, Guard
-from belated.service.batch import Batcher, Busy
-from belated.service.health import CONNECTION, PATIENCE, SILENT, Readiness
+from belated.service.batch import Busy
+from belated.service.desk import SWEEP, Asks
+from belated.service.health import CONNECTION, SILENT
 from belated.service.limits import parts_of
-from belated.service.metrics import Metrics, Numbers, Place
+from belated.service.metrics import Metrics, Place
 from belated.version import __version__
 
 log = logging.getLogger("belated")
@@ -53,11 +34,6 @@ BODY = 1_000_000
 #: Bytes from which on bodies are read and written by threads of their own, and those of one item of an answer, about.
 LARGE = 20_000
 ITEM = 100
-#: Seconds between sweeps, and between savings of statistics; events after which these are saved earlier.
-SWEEP = 1.0
-UPKEEP = 30.0
-UNSAVED = 50_000
-
 STATUS = {
     "malformed": 400,
     "unauthorized": 401,
@@ -244,30 +220,14 @@ async def refuse(
 
 
 class Service:
-    """What the routes do, over one ledger."""
+    """What the routes do: they ask at a desk."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        guard: Guard,
-        close: Callable[[], None] = lambda: None,
-        place: Place | None = None,
-        patience: float = PATIENCE,
-    ) -> None:
-        self.ledger = ledger
-        self.patience = patience
+    def __init__(self, desk: Asks, guard: Guard, place: Place | None = None) -> None:
+        self.desk = desk
         self._place = place
         self.guard = guard
         self.metrics = Metrics(place)
-        self._close = close
-        self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="belated parser")
-        self._batcher: Batcher | None = None
-
-    @property
-    def batcher(self) -> Batcher:
-        assert self._batcher is not None
-        return self._batcher
 
     def check_token(self, headers: dict[bytes, bytes], needs: str, experiment: str | None, address: str) -> Bearer:
         """Refuse who may not do it."""
@@ -289,7 +249,7 @@ class Service:
 
     async def ask(self, item: Item) -> Any:
         """The ledger's answer, committed; refusals are raised."""
-        answer = await self.batcher.submit(item)
+        answer = await self.desk.submit(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -298,7 +258,7 @@ class Service:
         """The same for what may be many."""
         if request.bearer is not None and request.bearer.rate is not None:
             request.bearer.rate.owe(len(parts_of(item)) - 1)
-        answer = await self.batcher.submit_list(item)
+        answer = await self.desk.submit_list(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -309,57 +269,38 @@ class Service:
             return work(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._parsers, work, *arguments)
 
-    async def aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Something slow, out of the event loop's way."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
-
-    async def look(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What the database says, if it says it in time; nobody waits longer than for a decision."""
-        try:
-            return await asyncio.wait_for(self.aside(work, *arguments), self.patience)
-        except TimeoutError:
-            raise Refused("storage", SILENT) from None
-
     async def answer(self, handle: Handler, request: Request) -> Reply:
         """What a route says. An experiment that is unknown here may have been made by another process."""
         try:
             return await handle(request)
         except Refused as refusal:
-            if refusal.kind != "unknown_experiment" or self.ledger.store.exclusive:
+            if refusal.kind != "unknown_experiment" or self.desk.alone:
                 raise
-            await self.look(self.ledger.refresh)
+            await self.desk.refresh()
             return await handle(request)
 
     def find(self, request: Request) -> Experiment:
         """The experiment in the path."""
-        return self.ledger.find(request.path["name"])
+        return self.desk.find(request.path["name"])
 
     # --- experiments ---
 
     async def create(self, request: Request) -> Reply:
         self._check_all(request)
-        experiment, player = await self.aside(self._prepare, request.body)
-        made = await self.ask(Create(experiment, player, request.by))
-        log.info("%s is created: %r", made.name, made.forecaster)
+        made = await self.desk.create(request.body, request.by)
         return Reply(201, api.encode(api.described(made)))
-
-    def _prepare(self, body: bytes) -> tuple[Experiment, Any]:
-        experiment = api.experiment(body)
-        if self.ledger.has(experiment.name):
-            raise Refused("exists", f"there is an experiment called {experiment.name!r} already")
-        return experiment, self.ledger.prepare(experiment)
 
     def _check_all(self, request: Request) -> None:
         if request.bearer is not None and request.bearer.experiments is not None:
             raise Problem("forbidden", "this token is for some experiments only")
 
     async def experiments(self, request: Request) -> Reply:
-        await self.look(self.ledger.refresh)
-        known = [each for each in self.ledger.experiments() if request.may_see(each.name)]
+        await self.desk.refresh()
+        known = [each for each in self.desk.experiments() if request.may_see(each.name)]
         return Reply(200, api.encode({"experiments": [api.described(each) for each in known]}))
 
     async def experiment(self, request: Request) -> Reply:
-        await self.look(self.ledger.refresh)
+        await self.desk.refresh()
         return Reply(200, api.encode(api.described(self.find(request))))
 
     async def archive(self, request: Request) -> Reply:
@@ -374,19 +315,9 @@ class Service:
         return Reply(200, api.encode(api.described(changed)))
 
     async def delete(self, request: Request) -> Reply:
-        """It is gone at once; the answer comes when all its data is."""
-        gone = await self.ask(Delete(self.find(request), request.by))
-        log.info("%s is deleted", gone.name)
-        left = await self._erase()
-        if isinstance(left, Refused):
-            raise left
-        return Reply(200, api.encode({"name": gone.name, "status": "deleted"}))
-
-    async def _erase(self) -> Any:
-        """Until nothing is left; a refusal where it cannot go on."""
-        while (left := await self.batcher.submit(Erase(), always=True)) is True:
-            pass
-        return left
+        name = self.find(request).name
+        await self.desk.delete(name, request.by)
+        return Reply(200, api.encode({"name": name, "status": "deleted"}))
 
     async def replace(self, request: Request) -> Reply:
         body = api.parse(request.body, api.Replacement)
@@ -395,14 +326,8 @@ class Service:
 
     async def grow(self, request: Request) -> Reply:
         body = api.parse(request.body, api.NewAction)
-        changed = await self.ask(await self.aside(self._growth, self.find(request), body.name, request.by))
+        changed = await self.desk.grow(self.find(request).name, body.name, request.by)
         return Reply(200, api.encode(api.described(changed)))
-
-    def _growth(self, experiment: Experiment, name: str, by: By) -> Grow:
-        try:
-            return Grow(experiment, name, self.ledger.prepare(experiment.grown(name)), by)
-        except InvalidArgument as error:
-            raise api.refusal(error) from None
 
     # --- decisions ---
 
@@ -445,33 +370,24 @@ class Service:
 
     async def decision(self, request: Request) -> Reply:
         ticket = ticket_of(request.path["ticket"])
-        return Reply(200, api.encode(await self.look(self.ledger.decision, self.find(request), ticket)))
+        return Reply(200, api.encode(await self.desk.decision(request.path["name"], ticket)))
 
     async def statistics(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.look(self.ledger.statistics, self.find(request))))
+        return Reply(200, api.encode(await self.desk.statistics(request.path["name"])))
 
     async def overview(self, request: Request) -> Reply:
-        return Reply(200, api.encode(await self.look(self._overview, request)))
-
-    def _overview(self, request: Request) -> dict[str, Any]:
-        self.ledger.refresh()
-        experiments = [each for each in self.ledger.experiments() if request.may_see(each.name)]
-        known = self.ledger.folder.overview(experiments)
-        pairs = zip(experiments, known["experiments"], strict=True)
-        known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
-        unopened = sorted((self.ledger.unopened() | self.ledger.failing()).items())
-        known["unopened"] = [{"name": name, "reason": why} for name, why in unopened if request.may_see(name)]
-        return known
+        only = None if request.bearer is None else request.bearer.experiments
+        return Reply(200, api.encode(await self.desk.overview(only)))
 
     # --- about the service ---
 
     async def health(self, request: Request) -> Reply:
-        good = self.batcher.alive
+        good = self.desk.alive
         body = {"status": "ok" if good else "the writer has stopped", "version": __version__}
         return Reply(200 if good else 503, api.encode(body))
 
     async def ready(self, request: Request) -> Reply:
-        why = await self._readiness.trouble() if self.batcher.alive else "the writer has stopped"
+        why = await self.desk.trouble()
         if why is None:
             return Reply(200, api.encode({"status": "ok", "version": __version__}))
         error = {"kind": "storage", "message": why}
@@ -480,22 +396,11 @@ class Service:
     async def prometheus(self, request: Request) -> Reply:
         self._check_all(request)
         try:
-            known = await self.look(self._numbers)
+            known = await self.desk.numbers()
         except (Refused, StorageError) as error:
             log.error("%s", error)
             known = None
         return Reply(200, self.metrics.text(known), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
-
-    def _numbers(self) -> Numbers:
-        """What Prometheus is told of each experiment."""
-        experiments = self.ledger.experiments()
-        known = self.ledger.folder.overview(experiments)
-        pairs = zip(experiments, known["experiments"], strict=True)
-        told = [numbers | {"name": each.name} for each, numbers in pairs if "trouble" not in numbers]
-        broken = {*self.ledger.unopened(), *self.ledger.failing()}
-        broken |= {each.name for each in experiments if each.trouble is not None}
-        usable = {each.name: each.name not in broken for each in experiments} | dict.fromkeys(broken, False)
-        return Numbers(told, usable, known["lag_seconds"])
 
     async def openapi(self, request: Request) -> Reply:
         return Reply(200, openapi.encoded())
@@ -516,23 +421,19 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """The writer and the clock run while the application does."""
-        self._batcher = Batcher(self.ledger, self.metrics.batch, self.patience)
-        self.metrics.waiting = lambda: self.batcher.waiting
-        self._readiness = Readiness(lambda probe: self.batcher.submit(probe, always=True))
-        tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-            await self._upkeep()
-            await self._batcher.stop()
-            self._readers.shutdown()
-            self._parsers.shutdown()
-            self._close()
+        """The desk is open, and the clock runs, while the application does."""
+        async with self.desk.open(self.metrics):
+            await self._learn()
+            tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+        self.metrics.share()
+        self._parsers.shutdown()
 
     async def _beat(self) -> None:
         """Show the other processes that this one is not stopped, whatever the database does."""
@@ -541,22 +442,15 @@ class Service:
             await asyncio.sleep(SWEEP)
 
     async def _clock(self) -> None:
-        """Expiry about once a second, traffic or not; the rest now and then."""
-        last = time.monotonic() - random.uniform(0.0, UPKEEP)  # several processes take turns
+        """Tokens, and what is told of this process, about once a second."""
         while True:
             await asyncio.sleep(SWEEP)
-            try:
-                while await self.batcher.submit(Sweep(), always=True) is True:
-                    pass
-                await self._record()
-                if self.ledger.erasing:
-                    await self._erase()
-                await self.aside(self._catch_up)
-                if time.monotonic() > last + UPKEEP or self.ledger.folder.unsaved > UNSAVED:
-                    last = time.monotonic()
-                    await self._upkeep()
-            except Exception as error:
-                log.error("the clock stumbled", exc_info=error)
+            for step in (self._record, self._learn, self._share):
+                try:
+                    await step()
+                except Exception as error:  # the others have nothing to do with it
+                    plain = isinstance(error, StorageError | Refused)
+                    log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
 
     async def _record(self) -> None:
         """Put on record who used tokens, and who came with none of ours."""
@@ -564,21 +458,15 @@ class Service:
         if record is not None:
             for note in record.notes:
                 log.warning("%s: %s, from %s", note.what, note.detail, note.address)
-            await self.batcher.submit(record, always=True)
+            await self.desk.record(record)
 
-    async def _upkeep(self) -> None:
-        await self.aside(self.ledger.folder.catch_up)
-        while await self.batcher.submit(Upkeep(), always=True) is True:
-            pass
+    async def _learn(self) -> None:
+        """Of new and revoked tokens."""
+        if self.guard.needed:
+            self.guard.learn(*await self.desk.tokens())
 
-    def _catch_up(self) -> None:
-        steps = [self.metrics.share, self.guard.refresh, self.ledger.refresh, self.ledger.store.tend]
-        for step in [*steps, *([self.ledger.folder.catch_up] if self.ledger.store.exclusive else [])]:
-            try:
-                step()
-            except Exception as error:  # the others have nothing to do with it
-                plain = isinstance(error, StorageError)
-                log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
+    async def _share(self) -> None:
+        self.metrics.share()
 
     def application(self) -> Router:
         """The ASGI application; the routes that are used most come first.

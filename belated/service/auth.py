@@ -9,6 +9,7 @@ import json
 import math
 import secrets
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 
 from belated import require
@@ -149,7 +150,7 @@ class Bearer:
 class Guard:
     """Who may do what. Where no token is needed everybody may do everything."""
 
-    def __init__(self, store: Store, needed: bool) -> None:
+    def __init__(self, store: Store | None, needed: bool) -> None:
         self._store = store
         self.needed = needed
         self._known: dict[bytes, Bearer] = {}
@@ -161,9 +162,13 @@ class Guard:
 
     def refresh(self) -> None:
         """Learn of new and revoked tokens."""
-        if self.needed:
+        if self.needed and self._store is not None:
             with self._store.read() as session:
-                tokens, now = session.tokens(), session.now()
+                self.learn(session.tokens(), session.now())
+
+    def learn(self, tokens: Sequence[Token], now: float) -> None:
+        """These are the tokens that are stored."""
+        if self.needed:
             good = {token.digest: token for token in tokens if _is_good(token, now)}
             self._known = {key: self._known.get(key) or Bearer(token) for key, token in good.items()}
 

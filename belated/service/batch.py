@@ -91,11 +91,14 @@ class Batcher:
         self._turns.put(lane, Waiting(item, lane, size, weight, future), size * cost)
         return future
 
-    async def submit_list(self, item: Decide | Feedback | Cancel) -> Any:
+    def submit_list(self, item: Decide | Feedback | Cancel) -> asyncio.Future[Any]:
         """The answer to a request that may be large: it is served in slices, and others go between."""
         lane, size, _ = _measured(item)
         if size <= item.experiment.slice:
-            return await self.submit(item, size)
+            return self.submit(item, size)
+        return asyncio.ensure_future(self._in_slices(item, lane, size))
+
+    async def _in_slices(self, item: Decide | Feedback | Cancel, lane: int | None, size: int) -> Any:
         answers: list[Any] = []
         again = True
         with self._room(lane, size):

@@ -30,8 +30,9 @@ SILENT = "the database does not answer; try again in a second"
 class Attendant:
     """Sees to it that nothing is begun for a client that has gone, or after it has waited for too long."""
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, leave: Callable[[Asked, asyncio.Future[Any]], None] | None = None) -> None:
         self._patience = patience
+        self._leave = leave or _leave
         self._notice = min(NOTICE, patience)
         #: Those who came last, oldest first: hardly any of them still waits when it is looked at.
         self._new: deque[tuple[float, Asked, asyncio.Future[Any], Receive]] = deque()
@@ -39,7 +40,7 @@ class Attendant:
     def attend(self, item: Asked, future: asyncio.Future[Any]) -> None:
         """Somebody waits for this."""
         now = time.monotonic()
-        item.until = now + self._patience
+        item.until = min(item.until, now + self._patience)  # another process may have set it before
         receive = CONNECTION.get()
         if receive is not None:
             if not self._new:
@@ -51,21 +52,24 @@ class Attendant:
         while self._new and self._new[0][0] <= now:
             _, item, future, receive = self._new.popleft()
             if not future.done():
-                watch = asyncio.ensure_future(_watch(item, future, receive))
+                watch = asyncio.ensure_future(self._watch(item, future, receive))
                 future.add_done_callback(partial(_end, watch))
         if self._new:
             asyncio.get_running_loop().call_later(self._notice, self._look)
+
+    async def _watch(self, item: Asked, future: asyncio.Future[Any], receive: Receive) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(item.until - time.monotonic()):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+        self._leave(item, future)
 
 
 def _end(watch: asyncio.Future[None], _: object) -> None:
     watch.cancel()
 
 
-async def _watch(item: Asked, future: asyncio.Future[Any], receive: Receive) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(item.until - time.monotonic()):
-            while (await receive())["type"] != "http.disconnect":
-                pass
+def _leave(item: Asked, future: asyncio.Future[Any]) -> None:
     if item.leave() and not future.done():
         future.set_result(waited())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -59,9 +60,10 @@ def slices(item: Decide | Feedback | Cancel) -> Iterator[Decide | Feedback | Can
         return
     for at in range(0, len(parts), size):
         some = parts[at : at + size]
+        until = math.inf if at else item.until  # each is waited for anew
         if isinstance(item, Feedback):
-            yield replace(item, entries=some)
+            yield replace(item, entries=some, until=until)
         elif isinstance(item, Cancel):
-            yield replace(item, tickets=some)
+            yield replace(item, tickets=some, until=until)
         else:
-            yield replace(item, contexts=some, before=at, after=len(parts) - at - len(some))
+            yield replace(item, contexts=some, before=at, after=len(parts) - at - len(some), until=until)

@@ -70,6 +70,11 @@ class Place(NamedTuple):
     def file(self) -> Path:
         return self.folder / f"{self.number}.json"
 
+    @property
+    def writer(self) -> str:
+        """Where the writer listens."""
+        return str(self.folder / "writer")
+
     def beat(self) -> None:
         """Show that the worker is not stopped."""
         (self.folder / f"{self.number}.alive").touch()

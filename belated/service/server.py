@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import logging
@@ -19,6 +20,7 @@ from typing import Any
 
 import structlog
 import uvicorn
+import uvloop
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import bring_named
@@ -29,18 +31,17 @@ from belated.ledger.store import Store
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
 from belated.service.connections import Connection, Seldom, most_connections, watch
+from belated.service.desk import Desk
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
+from belated.service.remote import Remote, wait_for
 from belated.service.warm import Warmer
-from belated.service.workers import BACKLOG, supervise
+from belated.service.workers import BACKLOG, GRACE, end_in_time, supervise
+from belated.service.writer import attend
 
 log = logging.getLogger("belated")
 
-#: Seconds that requests under way have to end after SIGTERM.
-GRACE = 7
-#: Seconds after which it ends in any case.
-LAST = 8.5
 #: Seconds that a thread may keep the interpreter from the others.
 SWITCH = 0.001
 
@@ -54,9 +55,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; and end in any case, should the database not answer any more."""
-        last = threading.Timer(LAST, _leave)
-        last.daemon = True
-        last.start()
+        end_in_time()
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
@@ -64,11 +63,6 @@ class Server(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-def _leave() -> None:
-    logging.getLogger("belated").error("the service did not end in %g s; what was not committed is rolled back", LAST)
-    os._exit(1)
 
 
 def serve(
@@ -85,13 +79,15 @@ def serve(
     """Serve until SIGTERM or Ctrl-C."""
     options: dict[str, Any] = {"migrate": migrate, "patience": patience}
     if workers == 1:
-        return work(database, host, port, require_token, None, None, started, **options)
+        return work(database, host, port, require_token, started, **options)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
     _log_to_stderr()
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
-    supervise(partial(work, database, host, port, require_token, **options), host, port, workers, started)
+    writing = partial(write, database, **options)
+    answering = partial(answer, host, port, require_token, patience=patience)
+    supervise(writing, answering, host, port, workers, started)
 
 
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
@@ -109,46 +105,92 @@ def work(
     host: str,
     port: int,
     require_token: bool,
-    listening: socket.socket | None,
-    place: Place | None,
     started: Callable[[str], None],
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
 ) -> None:
-    """Serve in this process, on a socket of its own or on one that is shared. SIGTERM ends it with exit code 0."""
+    """Do everything in this process. SIGTERM ends it with exit code 0."""
+    _begin()
+    _look_at(database)
+    with closing(open_store(database, serve=True, migrate=migrate)) as store:
+        guard = _guard(store, database, host, require_token)
+        sockets = listen(host, port)
+        service = Service(_desk(store, patience), guard)
+        _settle_memory(compiled=True)
+        _listen_to(service, sockets, host, port, started)
+
+
+def write(
+    database: str,
+    listening: socket.socket,
+    place: Place,
+    started: Callable[[str], None],
+    *,
+    migrate: bool = False,
+    patience: float = PATIENCE,
+) -> None:
+    """Write for the workers of this machine."""
+    _begin()
+    with closing(open_store(database, serve=True, migrate=migrate)) as store:
+        desk = _desk(store, patience)
+        _settle_memory(compiled=True)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(attend(desk, listening, place, started))
+
+
+def answer(
+    host: str,
+    port: int,
+    require_token: bool,
+    listening: socket.socket,
+    place: Place,
+    started: Callable[[str], None],
+    *,
+    patience: float = PATIENCE,
+) -> None:
+    """Answer requests on a socket, and ask the writer of this machine."""
+    _begin()
+    wait_for(place.writer)
+    guard = Guard(None, require_token or not is_loopback(host))
+    service = Service(Remote(place.writer, patience), guard, place)
+    _settle_memory(compiled=False)
+    _listen_to(service, [listening], host, port, started)
+
+
+def _begin() -> None:
     _log_to_stderr()
     bring_named()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
-    _look_at(database)
-    store = open_store(database, serve=True, migrate=migrate)
-    try:
-        guard = _guard(store, database, host, require_token)
-        sockets = listen(host, port) if listening is None else [listening]
-        warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
-        application = service.application()
-        Connection.most = most_connections()
-        for each in sockets:
-            watch(each)
-        config = uvicorn.Config(
-            application if guard.needed else Loopback(application),
-            host=host,
-            port=port,
-            http=Connection,
-            lifespan="on",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE,
-        )
-        sys.setswitchinterval(SWITCH)
-        _settle_memory()
-        Server(config, started).run(sockets)
-    finally:
-        store.close()
+    sys.setswitchinterval(SWITCH)
+
+
+def _desk(store: Store, patience: float) -> Desk:
+    warmer = Warmer()
+    return Desk(Ledger(store, warmer), warmer.close, patience)
+
+
+def _listen_to(
+    service: Service, sockets: list[socket.socket], host: str, port: int, started: Callable[[str], None]
+) -> None:
+    application = service.application()
+    Connection.most = most_connections()
+    for each in sockets:
+        watch(each)
+    config = uvicorn.Config(
+        application if service.guard.needed else Loopback(application),
+        host=host,
+        port=port,
+        http=Connection,
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+    Server(config, started).run(sockets)
 
 
 def _look_at(database: str) -> None:
@@ -180,9 +222,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return made
 
 
-def _settle_memory() -> None:
+def _settle_memory(compiled: bool) -> None:
     """What is loaded by now stays: looking through it for garbage, again and again, held requests up for 70 ms."""
-    key_of(0, 0)  # the machinery of compiled code is loaded on its first use
+    if compiled:
+        key_of(0, 0)  # the machinery of compiled code is loaded on its first use
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

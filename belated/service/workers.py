@@ -1,8 +1,9 @@
-"""Several processes that serve one port: a parent that holds the sockets, and a worker for each.
+"""Several processes that serve one port: a parent that holds the sockets, a worker for each, and one writer.
 
 The kernel spreads connections over the sockets evenly (on a socket that all share, one worker takes nearly all of
-them). The parent keeps them open: where a worker died, connections wait for the next. Workers meet in the database
-only; what one that dies had in hand is rolled back there.
+them). The parent keeps them open: where a process died, connections wait for the next. Workers hand what they are asked
+to the writer, over a socket in a folder that nobody else can enter: so requests of all connections share transactions,
+and no two processes of a machine wait for the same rows. What a writer that dies had in hand is rolled back.
 """
 
 from __future__ import annotations
@@ -16,41 +17,58 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import NamedTuple
 
 from belated.errors import BelatedError, InvalidState
 from belated.service.metrics import Place
 
 log = logging.getLogger("belated")
 
-#: Seconds that workers have to end after SIGTERM.
+#: After SIGTERM: seconds that requests under way have to end, after which a process ends in any case, and after which
+#: it is killed.
+GRACE = 7
+LAST = 8.5
 PATIENCE = 9.0
 #: Seconds between looks, and before a worker that could not start is replaced.
 TICK = 0.5
 PAUSE = 1.0
 #: Seconds without a sign after which a worker counts as stopped.
 SILENT = 5.0
+#: What workers have in their environment: they run no kernels, and the compiler would take a third of their memory.
+LIGHT = {"NUMBA_DISABLE_JIT": "1"}
 #: Connections that may wait.
 BACKLOG = 2048
 
-#: What a worker does: serve this socket, leave its numbers at this place, and say when it is ready.
+#: What a process does: serve this socket, leave its numbers at this place, and say when it is ready.
 Work = Callable[[socket.socket, Place, Callable[[str], None]], None]
+
+
+class Job(NamedTuple):
+    """What a process is for."""
+
+    name: str
+    work: Work
+    listening: socket.socket
+    place: Place
+    environment: Mapping[str, str] = {}
 
 
 class Worker:
     """One process."""
 
-    def __init__(self, work: Work, listening: socket.socket, place: Place) -> None:
+    def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("spawn")
         self._said, said = context.Pipe(duplex=False)
-        self._place, self._beat, self._since = place, place.beats(), time.monotonic()
-        given = (work, listening, place, said)
-        self.process: SpawnProcess = context.Process(target=_child, args=given, name="belated worker")
-        self.process.start()
+        self._place, self._beat, self._since = job.place, job.place.beats(), time.monotonic()
+        self.process: SpawnProcess = context.Process(target=_child, args=(job, said), name=f"belated {job.name}")
+        with _environment(job.environment):
+            self.process.start()
         said.close()
         self.url: str | None = None
 
@@ -71,13 +89,26 @@ class Worker:
 
     def kill(self) -> None:
         """End it at once: what it had in hand is rolled back, and whoever waits at its socket is served by the next."""
-        log.error("worker %s gives no sign for %g s and is killed", self.process.pid, SILENT)
+        log.error("%s, process %s, gives no sign for %g s: killed", self.process.name, self.process.pid, SILENT)
         self.process.kill()
         self.process.join()
 
 
-def supervise(work: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
-    """Keep so many workers until SIGTERM or Ctrl-C."""
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """For processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in more}
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({name: value} if value is not None else {})
+
+
+def supervise(write: Work, answer: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
+    """Keep a writer and so many workers until SIGTERM or Ctrl-C."""
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
@@ -85,24 +116,39 @@ def supervise(work: Work, host: str, port: int, count: int, started: Callable[[s
 
     before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
-    sockets = _listen(host, port, count)
-    shared = TemporaryDirectory(prefix="belated-metrics-")
-    places = [Place(Path(shared.name), number) for number in range(count)]
+    shared = TemporaryDirectory(prefix="belated-")  # which is private
+    folder = Path(shared.name)
+    places = [Place(folder, number) for number in range(1 + count)]
+    sockets = [_listen_inside(places[0].writer), *_listen(host, port, count)]
+    jobs = [Job("writer", write, sockets[0], places[0])]
+    jobs += [Job("worker", answer, *given, LIGHT) for given in zip(sockets[1:], places[1:], strict=True)]
     try:
-        workers += [Worker(work, *given) for given in zip(sockets, places, strict=True)]
+        workers += map(Worker, jobs)
         _until_ready(workers, stop)
         if not stop.is_set():
-            started(workers[0].url or "")
+            started(workers[-1].url or "")
         while not stop.is_set():
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
-            _replace_dead(workers, work, sockets, places, stop)
+            _replace_dead(workers, jobs, stop)
     finally:
         _end(workers)
         shared.cleanup()
-        for listening in sockets:
-            listening.close()
+        for job in jobs:
+            job.listening.close()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _listen_inside(address: str) -> socket.socket:
+    """The socket of the writer."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise InvalidState(f"cannot listen on {address}: {error}") from None
+    listening.listen(BACKLOG)
+    return listening
 
 
 def _listen(host: str, port: int, count: int) -> list[socket.socket]:
@@ -119,40 +165,55 @@ def _until_ready(workers: list[Worker], stop: threading.Event) -> None:
         for worker in workers:
             worker.look()
             if not worker.process.is_alive():
-                raise InvalidState(f"a worker ended before it was ready, with exit code {worker.process.exitcode}")
+                code = worker.process.exitcode
+                raise InvalidState(f"a process ended before it was ready, with exit code {code}")
 
 
-def _replace_dead(
-    workers: list[Worker], work: Work, sockets: list[socket.socket], places: list[Place], stop: threading.Event
-) -> None:
+def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event) -> None:
     for number, worker in enumerate(workers):
+        process = worker.process
         worker.look()
-        if worker.process.is_alive() and worker.stopped():
+        if process.is_alive() and worker.stopped():
             worker.kill()
-        if worker.process.is_alive() or stop.is_set():
+        if process.is_alive() or stop.is_set():
             continue
-        log.error("worker %s died with exit code %s and is replaced", worker.process.pid, worker.process.exitcode)
+        log.error("%s, process %s, died with exit code %s: replaced", process.name, process.pid, process.exitcode)
         if worker.url is None:  # it could not even start: the database may be gone for a while
             stop.wait(PAUSE)
-        workers[number] = Worker(work, sockets[number], places[number])
+        workers[number] = Worker(jobs[number])
 
 
 def _end(workers: list[Worker]) -> None:
+    """All at once: the writer goes on until the workers have hung up."""
     deadline = time.monotonic() + PATIENCE
     for worker in workers:
         worker.process.terminate()
     for worker in workers:
         worker.process.join(max(0.0, deadline - time.monotonic()))
         if worker.process.is_alive():
-            log.error("worker %s did not end in %g s and is killed", worker.process.pid, PATIENCE)
+            log.error("process %s did not end in %g s and is killed", worker.process.pid, PATIENCE)
             worker.process.kill()
             worker.process.join()
 
 
-def _child(work: Work, listening: socket.socket, place: Place, said: multiprocessing.connection.Connection) -> None:
+def end_in_time() -> None:
+    """End in any case, should the database not answer any more."""
+    last = threading.Timer(LAST, _leave)
+    last.daemon = True
+    last.start()
+
+
+def _leave() -> None:
+    log.error("the service did not end in %g s; what was not committed is rolled back", LAST)
+    os._exit(1)
+
+
+def _child(job: Job, said: multiprocessing.connection.Connection) -> None:
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(f"belated {job.name}")  # what `ps` and `top` show
     threading.Thread(target=_end_with_parent, name="belated parent watch", daemon=True).start()
     try:
-        work(listening, place, said.send)
+        job.work(job.listening, job.place, said.send)
     except BelatedError as error:
         sys.exit(f"error: {error}")
 

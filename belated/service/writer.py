@@ -1,0 +1,159 @@
+"""The writer of a machine: a process of its own with the desk, which the workers ask over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from belated.ledger.errors import Refused, StorageError
+from belated.ledger.experiment import Experiment
+from belated.service import api
+from belated.service.batch import Busy
+from belated.service.desk import SWEEP, Desk
+from belated.service.health import CONNECTION
+from belated.service.metrics import Metrics, Place
+from belated.service.wire import WRITER, Line, Named, News
+from belated.service.workers import GRACE, end_in_time
+
+log = logging.getLogger("belated")
+
+#: What workers may ask beside items, each a method of the desk.
+READ = ("decision", "statistics", "overview", "numbers", "tokens", "trouble")
+WORDS = ("refresh", "create", "grow", "delete", "record", *READ)
+ITEMS = ("submit", "submit_list")
+NAME = "the writer"
+#: Seconds between looks whether all workers have hung up.
+TICK = 0.02
+#: Failures that are told as they are.
+TOLD = (Refused, Busy, StorageError, api.Malformed)
+
+
+class Asker:
+    """Somebody who waits at a worker, as a connection of ASGI: whether they left is all that is asked of it."""
+
+    def __init__(self) -> None:
+        self._left = asyncio.Event()
+
+    def leave(self) -> None:
+        self._left.set()
+
+    async def __call__(self) -> dict[str, Any]:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+
+class Clerk:
+    """Answers one worker."""
+
+    def __init__(self, desk: Desk, clerks: set[Clerk]) -> None:
+        self.line = Line(WRITER, self._receive, self._end)
+        self._desk = desk
+        self._clerks = clerks
+        self._known: dict[int, Experiment] = {}
+        self._broken: dict[str, str] | None = None
+        self._asking: dict[int, Asker] = {}
+        clerks.add(self)
+
+    def tell(self) -> None:
+        """What of the experiments the worker does not know yet."""
+        now = {each.id: each for each in self._desk.experiments()}
+        broken = self._desk.unopened()
+        changed: Any = [each for each in now.values() if self._known.get(each.id) is not each]
+        gone = [each.name for each in self._known.values() if each.id not in now]
+        if changed or gone or broken != self._broken:
+            self._known, self._broken = now, broken
+            self.line.say((0, True, News(changed, gone, broken)))
+
+    def _receive(self, line: Line, messages: list[Any]) -> None:
+        for serial, word, given in messages:
+            try:
+                if word == "leave":
+                    if serial in self._asking:
+                        self._asking[serial].leave()
+                    continue
+                self._begin(serial, word, given)
+            except Exception as error:
+                self._say(serial, False, error)
+
+    def _begin(self, serial: int, word: str, given: tuple[Any, ...]) -> None:
+        asker = Asker()
+        CONNECTION.set(asker)
+        if word in ITEMS:
+            given[0].experiment = self._find(given[0].experiment)
+        elif word not in WORDS:
+            raise ValueError(f"{word!r} cannot be asked")
+        future = asyncio.ensure_future(getattr(self._desk, word)(*given))
+        self._asking[serial] = asker
+        future.add_done_callback(partial(self._done, serial))
+
+    def _find(self, named: Named) -> Experiment:
+        found = self._known.get(named.id)
+        if found is None:
+            raise Refused("unknown_experiment", f"{named.name} was deleted")
+        return found
+
+    def _done(self, serial: int, future: asyncio.Future[Any]) -> None:
+        del self._asking[serial]
+        error = None if future.cancelled() else future.exception()
+        if error is None and not future.cancelled():
+            self._say(serial, True, future.result())
+        else:
+            self._say(serial, False, error)
+
+    def _say(self, serial: int, good: bool, value: Any) -> None:
+        if not good and not isinstance(value, TOLD):
+            log.error("a request failed", exc_info=value)
+            value = Refused("internal", "this request failed")
+        if value is None or isinstance(value, Experiment):  # what was changed is known before it is said to be
+            for clerk in self._clerks:
+                clerk.tell()
+        self.line.say((serial, good, value))
+
+    def _end(self, line: Line) -> None:
+        """The worker is gone, and so is everybody who waited there."""
+        self._clerks.discard(self)
+        for asker in self._asking.values():
+            asker.leave()
+
+
+async def attend(desk: Desk, listening: socket.socket, place: Place, started: Callable[[str], None]) -> None:
+    """Answer workers until SIGTERM or Ctrl-C; then until they have hung up."""
+    loop, stop, clerks = asyncio.get_running_loop(), asyncio.Event(), set[Clerk]()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    metrics = Metrics(place)
+    async with desk.open(metrics):
+        accepting = asyncio.create_task(accept(desk, listening, clerks))
+        started(NAME)
+        while not stop.is_set():
+            if desk.alive:
+                place.beat()
+            metrics.share()
+            for clerk in clerks:
+                clerk.tell()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), SWEEP)
+        end_in_time()
+        deadline = time.monotonic() + GRACE
+        while clerks and time.monotonic() < deadline:
+            await asyncio.sleep(TICK)
+        accepting.cancel()
+    metrics.share()
+
+
+async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> None:
+    """The socket stays the parent's: who comes while there is no writer waits there for the next."""
+    loop = asyncio.get_running_loop()
+    listening.setblocking(False)
+    while True:
+        connection, _ = await loop.sock_accept(listening)
+        clerk = Clerk(desk, clerks)
+        await loop.connect_accepted_socket(lambda clerk=clerk: clerk.line, connection)  # type: ignore[misc]
+        clerk.tell()
