@@ -44,6 +44,8 @@ from belated.service.batch import Batcher, Busy
 from belated.service.health import CONNECTION, PATIENCE, SILENT, Readiness
 from belated.service.limits import parts_of
 from belated.service.metrics import Metrics, Numbers, Place
+from belated.service.requests import HEADER, SEEN, id_of, made_id
+from belated.service.tracing import Tracer, both, nothing
 from belated.version import __version__
 
 log = logging.getLogger("belated")
@@ -175,11 +177,15 @@ class Endpoint:
         service = self._service
         headers, wait = dict(scope["headers"]), 0.0
         address = scope["client"][0] if scope.get("client") else ""
-        bearer = None
+        bearer, number, seen = None, id_of(headers), scope.get(SEEN)
         CONNECTION.set(receive)
+        if seen is not None:
+            seen.route = self._name
         try:
             if self._needs is not None and service.guard.needed:
                 bearer = service.check_token(headers, self._needs, scope["path_params"].get("name"), address)
+                if seen is not None:
+                    seen.who = bearer.name
             body = await read_body(headers, receive)
             request = Request(scope["path_params"], headers, body, bearer, address)
             reply = await service.answer(self._handle, request)
@@ -192,12 +198,16 @@ class Endpoint:
         except Busy:
             reply = failure("busy", "too much is waiting; try again in a second")
         except StorageError as error:
-            log.error("%s", error)
+            number = number or made_id()
+            log.error("%s", error, extra={"request": number.decode()})
             reply = failure("storage", SILENT)
         except Exception as error:
-            log.error("a request failed", exc_info=error)
+            number = number or made_id()
+            log.error("a request failed", exc_info=error, extra={"request": number.decode()})
             reply = failure("internal", "this request failed")
         sent = [reply.kind, (b"content-length", str(len(reply.body)).encode()), *SAFE]
+        if number is not None:
+            sent.append((HEADER, number))
         if reply.status == 503 or wait:
             sent.append((b"retry-after", str(math.ceil(wait) or 1).encode()))
         if reply.status == 401:
@@ -239,6 +249,9 @@ async def refuse(
         return
     reply = failure(kind, message or f"{scope['method']} {scope['path']} is not part of this service, see /docs")
     sent = [JSON, (b"content-length", str(len(reply.body)).encode()), *SAFE, *headers]
+    number = id_of(dict(scope["headers"]))
+    if number is not None:
+        sent.append((HEADER, number))
     await send({"type": "http.response.start", "status": reply.status, "headers": sent})
     await send({"type": "http.response.body", "body": reply.body})
 
@@ -253,8 +266,13 @@ class Service:
         close: Callable[[], None] = lambda: None,
         place: Place | None = None,
         patience: float = PATIENCE,
+        root_path: str = "",
+        tracer: Tracer | None = None,
     ) -> None:
         self.ledger = ledger
+        self.tracer = tracer
+        self._span = nothing if tracer is None else tracer.span
+        self.root_path = root_path
         self.patience = patience
         self._place = place
         self.guard = guard
@@ -289,7 +307,8 @@ class Service:
 
     async def ask(self, item: Item) -> Any:
         """The ledger's answer, committed; refusals are raised."""
-        answer = await self.batcher.submit(item)
+        with self._span("belated.ledger"):
+            answer = await self.batcher.submit(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -298,7 +317,8 @@ class Service:
         """The same for what may be many."""
         if request.bearer is not None and request.bearer.rate is not None:
             request.bearer.rate.owe(len(parts_of(item)) - 1)
-        answer = await self.batcher.submit_list(item)
+        with self._span("belated.ledger"):
+            answer = await self.batcher.submit_list(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -498,7 +518,7 @@ class Service:
         return Numbers(told, usable, known["lag_seconds"])
 
     async def openapi(self, request: Request) -> Reply:
-        return Reply(200, openapi.encoded())
+        return Reply(200, openapi.encoded(self.root_path))
 
     async def docs(self, request: Request) -> Reply:
         return Reply(200, openapi.page(), (b"content-type", b"text/html; charset=utf-8"))
@@ -517,7 +537,7 @@ class Service:
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
         """The writer and the clock run while the application does."""
-        self._batcher = Batcher(self.ledger, self.metrics.batch, self.patience)
+        self._batcher = Batcher(self.ledger, both(self.metrics.batch, self.tracer), self.patience)
         self.metrics.waiting = lambda: self.batcher.waiting
         self._readiness = Readiness(lambda probe: self.batcher.submit(probe, always=True))
         tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
@@ -532,6 +552,8 @@ class Service:
             await self._batcher.stop()
             self._readers.shutdown()
             self._parsers.shutdown()
+            if self.tracer is not None:
+                await asyncio.to_thread(self.tracer.close)
             self._close()
 
     async def _beat(self) -> None:

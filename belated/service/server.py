@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import structlog
 import uvicorn
+from starlette.types import ASGIApp
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import bring_named
@@ -26,21 +26,23 @@ from belated.kernels.random import key_of
 from belated.ledger.database import is_postgres, open_store, shown
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
+from belated.service import logs, tracing
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
-from belated.service.connections import Connection, Seldom, most_connections, watch
+from belated.service.connections import Connection, most_connections, watch
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
+from belated.service.options import Options
+from belated.service.requests import Under, Watched
+from belated.service.tracing import Tracer
 from belated.service.warm import Warmer
 from belated.service.workers import BACKLOG, supervise
 
 log = logging.getLogger("belated")
 
-#: Seconds that requests under way have to end after SIGTERM.
-GRACE = 7
-#: Seconds after which it ends in any case.
-LAST = 8.5
+#: Seconds after the grace after which it ends in any case.
+LAST = 1.5
 #: Seconds that a thread may keep the interpreter from the others.
 SWITCH = 0.001
 
@@ -48,13 +50,14 @@ SWITCH = 0.001
 class Server(uvicorn.Server):
     """Says where it listens, once it does."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None], last: float) -> None:
         super().__init__(config)
         self._say = started
+        self._last = last
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; and end in any case, should the database not answer any more."""
-        last = threading.Timer(LAST, _leave)
+        last = threading.Timer(self._last, _leave, (self._last,))
         last.daemon = True
         last.start()
         super().handle_exit(sig, frame)
@@ -66,8 +69,8 @@ class Server(uvicorn.Server):
             self._say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
 
-def _leave() -> None:
-    logging.getLogger("belated").error("the service did not end in %g s; what was not committed is rolled back", LAST)
+def _leave(seconds: float) -> None:
+    log.error("the service did not end in %g s; what was not committed is rolled back", seconds)
     os._exit(1)
 
 
@@ -81,17 +84,20 @@ def serve(
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    options: dict[str, Any] = {"migrate": migrate, "patience": patience}
+    tracing.check(how.traces)
+    options: dict[str, Any] = {"migrate": migrate, "patience": patience, "how": how}
     if workers == 1:
         return work(database, host, port, require_token, None, None, started, **options)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
-    _log_to_stderr()
+    logs.start(how.log_level, how.log_format)
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
-    supervise(partial(work, database, host, port, require_token, **options), host, port, workers, started)
+    work_ = partial(work, database, host, port, require_token, **options)
+    supervise(work_, host, port, workers, started, how.grace + LAST + 0.5)
 
 
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
@@ -115,9 +121,10 @@ def work(
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Serve in this process, on a socket of its own or on one that is shared. SIGTERM ends it with exit code 0."""
-    _log_to_stderr()
+    logs.start(how.log_level, how.log_format)
     bring_named()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
@@ -127,13 +134,13 @@ def work(
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port) if listening is None else [listening]
         warmer = Warmer()
-        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience)
-        application = service.application()
-        Connection.most = most_connections()
+        tracer = tracing.start(how.traces)
+        service = Service(Ledger(store, warmer), guard, warmer.close, place, patience, how.root_path, tracer)
+        Connection.most, Connection.seconds = most_connections(how.connections), how.read_timeout
         for each in sockets:
-            watch(each)
+            watch(each, how.read_timeout)
         config = uvicorn.Config(
-            application if guard.needed else Loopback(application),
+            _around(service.application(), guard, how, tracer),
             host=host,
             port=port,
             http=Connection,
@@ -141,14 +148,25 @@ def work(
             access_log=False,
             log_config=None,
             server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE,
+            proxy_headers=bool(how.proxies),
+            forwarded_allow_ips=list(how.proxies),
+            timeout_keep_alive=how.keep_alive,  # type: ignore[arg-type]  # parts of seconds work too
+            timeout_graceful_shutdown=how.grace,  # type: ignore[arg-type]
         )
         sys.setswitchinterval(SWITCH)
         _settle_memory()
-        Server(config, started).run(sockets)
+        Server(config, started, how.grace + LAST).run(sockets)
     finally:
         store.close()
+
+
+def _around(application: ASGIApp, guard: Guard, how: Options, tracer: Tracer | None) -> ASGIApp:
+    """The routes, and around them what is asked for."""
+    if not guard.needed:
+        application = Loopback(application)
+    if how.root_path:
+        application = Under(application, how.root_path)
+    return Watched(application, how.access_log, tracer) if how.access_log or tracer is not None else application
 
 
 def _look_at(database: str) -> None:
@@ -186,28 +204,3 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def _log_to_stderr() -> None:
-    """One line an event, for people on a terminal and as JSON elsewhere."""
-    shared: list[structlog.types.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
-        structlog.stdlib.ExtraAdder(),
-    ]
-    # Not the pretty tracebacks: they show what variables hold, an address with its password too.
-    show: structlog.types.Processor = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    if not sys.stderr.isatty():
-        shared.append(structlog.processors.format_exc_info)
-        show = structlog.processors.JSONRenderer()
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, show], foreign_pre_chain=shared
-        )
-    )
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("belated").setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").filters = [Seldom()]

@@ -27,8 +27,6 @@ from belated.service.metrics import Place
 
 log = logging.getLogger("belated")
 
-#: Seconds that workers have to end after SIGTERM.
-PATIENCE = 9.0
 #: Seconds between looks, and before a worker that could not start is replaced.
 TICK = 0.5
 PAUSE = 1.0
@@ -76,8 +74,8 @@ class Worker:
         self.process.join()
 
 
-def supervise(work: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
-    """Keep so many workers until SIGTERM or Ctrl-C."""
+def supervise(work: Work, host: str, port: int, count: int, started: Callable[[str], None], patience: float) -> None:
+    """Keep so many workers until SIGTERM or Ctrl-C; then they have so many seconds to end."""
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
@@ -97,7 +95,7 @@ def supervise(work: Work, host: str, port: int, count: int, started: Callable[[s
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
             _replace_dead(workers, work, sockets, places, stop)
     finally:
-        _end(workers)
+        _end(workers, patience)
         shared.cleanup()
         for listening in sockets:
             listening.close()
@@ -137,14 +135,14 @@ def _replace_dead(
         workers[number] = Worker(work, sockets[number], places[number])
 
 
-def _end(workers: list[Worker]) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _end(workers: list[Worker], patience: float) -> None:
+    deadline = time.monotonic() + patience
     for worker in workers:
         worker.process.terminate()
     for worker in workers:
         worker.process.join(max(0.0, deadline - time.monotonic()))
         if worker.process.is_alive():
-            log.error("worker %s did not end in %g s and is killed", worker.process.pid, PATIENCE)
+            log.error("worker %s did not end in %g s and is killed", worker.process.pid, patience)
             worker.process.kill()
             worker.process.join()
 
