@@ -87,6 +87,8 @@ STATUS = {
     "waited": 503,
     "storage": 503,
 }
+#: By this clients tell how often they did without us.
+FALLBACKS = b"x-belated-fallbacks"
 JSON = (b"content-type", b"application/json")
 POLICY = (
     b"content-security-policy",
@@ -254,6 +256,18 @@ async def refuse(
         sent.append((HEADER, number))
     await send({"type": "http.response.start", "status": reply.status, "headers": sent})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+def _fallbacks(request: Request) -> int:
+    """How often the client decided without us since it last told."""
+    given = request.headers.get(FALLBACKS)
+    if given is None:
+        return 0
+    if not given.isdigit() or len(given) > 9:
+        raise Problem(
+            "malformed", f"{FALLBACKS.decode()} must be a number of decisions, got {given[:100].decode('latin-1')!r}"
+        )
+    return int(given)
 
 
 class Service:
@@ -429,10 +443,14 @@ class Service:
     async def decide(self, request: Request) -> Reply:
         key = request.headers.get(b"idempotency-key")
         text = None if key is None else key.decode("latin-1")
+        without = _fallbacks(request)
         item, several = await self.large(len(request.body), api.decide, self.find(request), request.body, text)
         answer = await self.ask_list(request, item)
         kind = "replayed" if isinstance(answer, Again) else "decided"
         self.metrics.outcome(item.experiment.name, kind, len(item.contexts))
+        if without and kind == "decided":  # else it was counted with the first answer
+            self.metrics.outcome(item.experiment.name, "fallback", without)
+            self.guard.fell_back(item.experiment.name, without)
         return Reply(201, await self.large(len(answer) * ITEM, api.decided, answer, several))
 
     async def feedback(self, request: Request) -> Reply:
@@ -585,7 +603,7 @@ class Service:
         record = self.guard.record(time.monotonic())
         if record is not None:
             for note in record.notes:
-                log.warning("%s: %s, from %s", note.what, note.detail, note.address)
+                log.warning("%s: %s%s", note.what, note.detail, note.address and f", from {note.address}")
             await self.batcher.submit(record, always=True)
 
     async def _upkeep(self) -> None:
