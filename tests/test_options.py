@@ -229,7 +229,9 @@ def test_a_quiet_service(tmp_path):
 def test_an_address_is_believed_from_known_proxies_only(tmp_path):
     file = tmp_path / "doubt.db"
     made = runner.invoke(app, ["token", "create", "me", "--scope", "admin", "--database", str(file)])
-    server = Server(file, "--require-token", "--access-log", "--forwarded-allow-ips", "10.0.0.0/8")
+    server = Server(
+        file, "--require-token", "--access-log", "--log-level", "error", "--forwarded-allow-ips", "10.0.0.0/8"
+    )
     token = {"authorization": f"Bearer {made.output.strip()}"}
     assert server.http.get("/v1/experiments", headers=token | {"X-Forwarded-For": "203.0.113.9"}).status_code == 200
     (line,) = server.end()[1].splitlines()
@@ -283,7 +285,7 @@ def test_spans_of_requests_and_batches(tracer, tmp_path):
         async with (
             router.lifespan_context(router),
             httpx.AsyncClient(
-                transport=httpx.ASGITransport(Watched(router, False, tracer)), base_url="http://localhost"
+                transport=httpx.ASGITransport(Watched(router, None, tracer)), base_url="http://localhost"
             ) as http,
         ):
             assert (await http.post("/v1/experiments", json=ADS)).status_code == 201
@@ -360,7 +362,7 @@ def test_a_level_hides_what_is_below(capsys):
         logs.start(Level.error, Format.json)
         logging.getLogger("belated").warning("no")
         logging.getLogger("belated").error("yes")
-        logging.getLogger("belated.access").info("asked for by its own option")
+        logs.access(Format.console)({"event": "asked for by its own option", "status": 200})
     finally:
         for name, (handlers, level) in zip(names, before, strict=True):
             logging.getLogger(name).handlers, logging.getLogger(name).level = handlers, level

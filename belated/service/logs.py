@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import structlog
 
 from belated.service.connections import Seldom
 from belated.service.options import Format, Level
+
+
+def is_json(format: Format) -> bool:
+    """Whether lines are JSON."""
+    return format is Format.json or (format is Format.auto and not sys.stderr.isatty())
+
+
+def access(format: Format) -> Callable[[dict[str, Any]], None]:
+    """What writes the lines of the access log. (As JSON at a third of the cost of other lines: it is one a request.)"""
+    logger = logging.getLogger("belated.access")
+    if not is_json(format):
+        return lambda told: logger.info(told.pop("event"), extra=told)
+
+    def write(told: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        os.write(2, msgspec.json.encode({**told, "level": "info", "timestamp": now}) + b"\n")
+
+    return write
 
 
 def start(level: Level = Level.info, format: Format = Format.auto) -> None:
@@ -22,7 +45,7 @@ def start(level: Level = Level.info, format: Format = Format.auto) -> None:
     show: structlog.types.Processor = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
-    if format is Format.json or (format is Format.auto and not sys.stderr.isatty()):
+    if is_json(format):
         shared.append(structlog.processors.format_exc_info)
         show = structlog.processors.JSONRenderer()
     handler = logging.StreamHandler()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from belated.service.tracing import Tracer
-
-access = logging.getLogger("belated.access")
 
 #: The header that says which request this is, and what it may be; else another is made.
 HEADER = b"x-request-id"
@@ -51,7 +49,9 @@ class Seen:
 class Watched:
     """Every request has an id; it is logged and traced, whoever answers it."""
 
-    def __init__(self, application: ASGIApp, log: bool, tracer: Tracer | None) -> None:
+    def __init__(
+        self, application: ASGIApp, log: Callable[[dict[str, Any]], None] | None, tracer: Tracer | None
+    ) -> None:
         self._application = application
         self._log = log
         self._tracer = tracer
@@ -81,23 +81,26 @@ class Watched:
             with around:
                 await self._application(scope, receive, notice)
         finally:
-            if self._log:
-                self._say(scope, number, seen, time.perf_counter() - started)
+            if self._log is not None:
+                self._log(_told(scope, number, seen, time.perf_counter() - started))
 
-    def _say(self, scope: Scope, number: bytes, seen: Seen, seconds: float) -> None:
-        path = scope["raw_path"].decode("ascii", "backslashreplace")
-        told: dict[str, Any] = {
-            "request": number.decode(),
-            "method": scope["method"],
-            "path": path,
-            "status": seen.status,
-            "seconds": round(seconds, 6),
-            "bytes": seen.size,
-            "address": scope["client"][0] if scope.get("client") else "",
-        }
-        if seen.who:
-            told["token"] = seen.who
-        access.info("%s %s %d", scope["method"], path, seen.status, extra=told)
+
+def _told(scope: Scope, number: bytes, seen: Seen, seconds: float) -> dict[str, Any]:
+    """The line of a request."""
+    path = scope["raw_path"].decode("ascii", "backslashreplace")
+    told = {
+        "event": f"{scope['method']} {path} {seen.status}",
+        "request": number.decode(),
+        "method": scope["method"],
+        "path": path,
+        "status": seen.status,
+        "seconds": round(seconds, 6),
+        "bytes": seen.size,
+        "address": scope["client"][0] if scope.get("client") else "",
+    }
+    if seen.who:
+        told["token"] = seen.who
+    return told
 
 
 class Under:

@@ -166,7 +166,8 @@ def _around(application: ASGIApp, guard: Guard, how: Options, tracer: Tracer | N
         application = Loopback(application)
     if how.root_path:
         application = Under(application, how.root_path)
-    return Watched(application, how.access_log, tracer) if how.access_log or tracer is not None else application
+    lines = logs.access(how.log_format) if how.access_log else None
+    return Watched(application, lines, tracer) if how.access_log or tracer is not None else application
 
 
 def _look_at(database: str) -> None:
