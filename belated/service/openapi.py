@@ -196,7 +196,7 @@ ENTRIES = (
         "admin",
         _ref("NewAction"),
         (Answer(200, "the experiment", _ref("Experiment")),),
-        '{"name": "d"}',
+        '{"name": "e"}',
     ),
     Entry(
         "post",
