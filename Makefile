@@ -5,7 +5,7 @@
 # make soak   the long forms of the tests
 # make coverage   the tests under coverage, at least 95%
 # make test-short PYTHON=python3.13 VENV=.venv-3.13   a few minutes of them, on another Python
-# make services   install what some tests need beside Python (PostgreSQL, chromium); as root, on Debian
+# make services   install what some tests need beside Python (PostgreSQL, chromium, nginx); as root, on Debian
 
 PYTHON ?= python3
 # What share of the code the tests must reach, in percent.

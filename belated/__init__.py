@@ -28,6 +28,7 @@ from belated.theory import bounds
 from belated.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from belated.client import AsyncClient as AsyncClient
     from belated.client import Client as Client
 
 
@@ -66,9 +67,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`bl.Client`, whose extra need not be installed."""
-    if name == "Client":
-        from belated.client import Client
+    """`bl.Client` and `bl.AsyncClient`, whose extra need not be installed."""
+    if name in ("AsyncClient", "Client"):
+        from belated import client
 
-        return Client
+        return getattr(client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

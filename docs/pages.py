@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -18,7 +19,7 @@ from belated import catalog, checks
 from belated.adapters import MODULES
 from belated.advise.report import Advice
 from belated.audit.report import Audit
-from belated.client import Client
+from belated.client import AsyncClient, Client
 from belated.engine.certificate import Certificate
 from belated.errors import Unsupported
 from belated.features import Boolean, Category, Hashed, Ignored, Intercept, Number
@@ -42,7 +43,7 @@ API = {
     "Advice": (bl.advise, Advice),
     "Logs": (bl.audit, Audit, bl.replay, Replay, Answer, read_log),
     "Writing your own": (bl.Learner, bl.Forecaster, bl.Game, bl.Delays, bl.PlainLearner, bl.Decision, bl.kernel),
-    "The client of a service": (Client,),
+    "The clients of a service": (Client, AsyncClient),
 }
 #: Code in a docstring, which stays as it is, and links.
 KEPT = re.compile(r"``.+?``|`[^`]+`|\[[^\]\n]+\]\([^)\n]+\)|<https?://[^>\s]+>", re.DOTALL)
@@ -93,7 +94,7 @@ def _escaped(text: str) -> str:
 
 def _pages() -> dict[str, str]:
     pages = {"learners.md": _index(), "forecasters.md": _forecasters(), "games.md": _worlds(), "checks.md": _checks()}
-    pages |= {"api.md": _api(), "adapters.md": _adapters()}
+    pages |= {"api.md": _api(), "adapters.md": _adapters(), "other-languages.md": _other_languages()}
     for made in catalog.LEARNERS.values():
         pages[f"learners/{made.__name__.lower()}.md"] = _learner(made)
     return pages
@@ -186,6 +187,18 @@ def _checks() -> str:
         rows = [f"| `{check.__name__}` | {_first(check)} |" for check in each]
         table = "\n".join(["| it looks at | |", "|---|---|", *rows])
         parts += [f"::: {_path(getattr(checks, name))}", table]
+    return "\n\n".join(parts) + "\n"
+
+
+def _other_languages() -> str:
+    parts = [
+        "# curl and TypeScript\n\nEvery request of the service as a command and as a method. Both files are made from "
+        "the service's OpenAPI text (`tools/other_languages.py`), and the tests run them. For retries, deadlines and "
+        "fallbacks see [what the Python clients do](service.md#the-clients)."
+    ]
+    for file, language in (("client.sh", "sh"), ("client.ts", "ts")):
+        text = (Path(__file__).parents[1] / "examples" / file).read_text()
+        parts.append(f"## examples/{file}\n\n```{language}\n{text}```")
     return "\n\n".join(parts) + "\n"
 
 

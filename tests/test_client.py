@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pickle
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.client import Client, Decided, Outcome
+from belated.client import AsyncClient, Client, Decided, Outcome
 from belated.errors import InvalidArgument, ServiceError
 
 ROOT = Path(__file__).parent.parent
@@ -126,6 +127,34 @@ def answer(status: str, body: str, more: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n{more}\r\n{body}".encode()
 
 
+class Awaited:
+    """The other client, as if its calls waited: both are asked the same here."""
+
+    def __init__(self, *given: object, **named: object) -> None:
+        self.client = AsyncClient(*given, **named)  # type: ignore[arg-type]
+        self._loop = asyncio.Runner()
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self.client, name)
+        return (lambda *given, **named: self._loop.run(found(*given, **named))) if callable(found) else found
+
+
+Kind = type[Client]
+
+
+@pytest.fixture(params=[Client, Awaited])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Either client."""
+    return request.param
+
+
 names = iter(f"experiment-{n}" for n in range(1000))
 
 
@@ -138,58 +167,60 @@ def name(service: Process) -> str:
     return new
 
 
-def test_every_verb(service: Process) -> None:
-    with bl.Client(service.url + "/") as client:
+def test_every_verb(service: Process, kind: Kind) -> None:
+    with kind(service.url + "/") as client:
         assert client.health().status == "ok" and client.health().version == bl.__version__
-        made = client.create("ads", ["a", "b", "c"], bl.BOLD(bl.UCB1(actions=3), seed=7), expiry_seconds=3600)
+        ads = next(names)
+        made = client.create(ads, ["a", "b", "c"], bl.BOLD(bl.UCB1(actions=3), seed=7), expiry_seconds=3600)
         assert made.actions == ["a", "b", "c"] and made.data["seed"] == 7 and made.data["expiry_seconds"] == 3600
         assert made.forecaster == {"name": "bold", "learner": {"name": "ucb1", "actions": 3}} and made.warnings
-        assert client.experiment("ads") == made and made in client.experiments()
+        assert client.experiment(ads) == made and made in client.experiments()
 
-        one = client.decide("ads")
+        one = client.decide(ads)
         assert isinstance(one, Decided) and one.name == made.actions[one.action] and one.expires_at is not None
-        more = client.decide("ads", count=3)
+        more = client.decide(ads, count=3)
         assert [each.round for each in more] == [2, 3, 4] and len({each.ticket for each in more}) == 3
-        assert client.decide("ads", key="k") == client.decide("ads", key="k")
-        assert client.decide("ads", allowed=["b"]).name == "b"
+        assert client.decide(ads, key="k") == client.decide(ads, key="k")
+        assert client.decide(ads, allowed=["b"]).name == "b"
 
-        assert client.feedback("ads", one, 1.0) == Outcome(one.ticket, "applied")
-        assert client.feedback("ads", one.ticket, 1.0).status == "duplicate"
-        assert client.cancel("ads", more[0]) == Outcome(more[0].ticket, "cancelled")
-        assert [each.status for each in client.cancel("ads", [more[0], one])] == ["cancelled", "error"]
-        said = client.feedback("ads", [(more[1], 0.5), (more[2].ticket, 7.0), ("nonsense", 0.0)])
+        assert client.feedback(ads, one, 1.0) == Outcome(one.ticket, "applied")
+        assert client.feedback(ads, one.ticket, 1.0).status == "duplicate"
+        assert client.cancel(ads, more[0]) == Outcome(more[0].ticket, "cancelled")
+        assert [each.status for each in client.cancel(ads, [more[0], one])] == ["cancelled", "error"]
+        said = client.feedback(ads, [(more[1], 0.5), (more[2].ticket, 7.0), ("nonsense", 0.0)])
         assert [each.status for each in said] == ["applied", "error", "error"]
         assert said[1].error is not None and said[1].error.kind == "invalid" and "7.0" in str(said[1].error)
         assert said[2].error is not None and said[2].error.kind == "unknown_ticket"
 
-        record = client.decision("ads", one)
+        record = client.decision(ads, one)
         assert (record.state, record.value, record.name) == ("closed", 1.0, one.name)
-        assert client.decision("ads", more[2]).state == "open"
-        found = client.statistics("ads")
+        assert client.decision(ads, more[2]).state == "open"
+        found = client.statistics(ads)
         assert (found.decisions, found.feedback, found.duplicates, sum(found.pulls)) == (6, 2, 1, 6)
         assert found.outstanding == 3 and found.data["cancelled"] == 1
 
-        assert client.replace("ads", "c", "d").actions == ["a", "b", "d"]
-        assert client.add_action("ads", "e").actions == ["a", "b", "d", "e"]
-        assert client.archive("ads").archived_at is not None
+        assert client.replace(ads, "c", "d").actions == ["a", "b", "d"]
+        assert client.add_action(ads, "e").actions == ["a", "b", "d", "e"]
+        assert client.archive(ads).archived_at is not None
         with pytest.raises(ServiceError, match="archived") as caught:
-            client.decide("ads")
+            client.decide(ads)
         assert (caught.value.kind, caught.value.status) == ("archived", 409)
 
 
-def test_contexts(service: Process) -> None:
-    with Client(service.url) as client:
-        client.create("linear", ["a", "b"], {"name": "bold", "learner": {"name": "linucb", "features": 2}})
-        one = client.decide("linear", np.array([0.5, 1.0]))
-        more = client.decide("linear", contexts=[[0.0, 1.0], np.array([1.0, 0.0])])
-        assert client.decision("linear", one).context == [0.5, 1.0] and len(more) == 2
-        assert client.feedback("linear", one, np.float64(0.25)).status == "applied"
+def test_contexts(service: Process, kind: Kind) -> None:
+    linear = next(names)
+    with kind(service.url) as client:
+        client.create(linear, ["a", "b"], {"name": "bold", "learner": {"name": "linucb", "features": 2}})
+        one = client.decide(linear, np.array([0.5, 1.0]))
+        more = client.decide(linear, contexts=[[0.0, 1.0], np.array([1.0, 0.0])])
+        assert client.decision(linear, one).context == [0.5, 1.0] and len(more) == 2
+        assert client.feedback(linear, one, np.float64(0.25)).status == "applied"
         with pytest.raises(ServiceError, match="context"):
-            client.decide("linear", [1.0])
+            client.decide(linear, [1.0])
 
 
-def test_errors_say_what_the_service_says(service: Process, name: str) -> None:
-    with Client(service.url, retries=0) as client:
+def test_errors_say_what_the_service_says(service: Process, name: str, kind: Kind) -> None:
+    with kind(service.url, retries=0) as client:
         with pytest.raises(ServiceError, match="no experiment called 'a b'") as caught:
             client.experiment("a b")
         assert (caught.value.kind, caught.value.status) == ("unknown_experiment", 404)
@@ -202,20 +233,20 @@ def test_errors_say_what_the_service_says(service: Process, name: str) -> None:
         assert caught.value.kind == "conflict"
         with pytest.raises(ServiceError, match="nan"):
             client.feedback(name, one, float("nan"))
-    with Client("ftp://127.0.0.1") as client, pytest.raises(ServiceError, match="ftp"):
+    with kind("ftp://127.0.0.1") as client, pytest.raises(ServiceError, match="ftp"):
         client.health()
-    for wrong in ({"timeout": 0}, {"timeout": "soon"}, {"retries": -1}, {"retries": 1.5}):
+    for wrong in ({"timeout": 0}, {"timeout": "soon"}, {"retries": -1}, {"retries": 1.5}, {"deadline": 0}):
         with pytest.raises(InvalidArgument, match=next(iter(wrong))):
-            Client(service.url, **wrong)  # type: ignore[arg-type]
+            kind(service.url, **wrong)  # type: ignore[arg-type]
 
 
-def test_a_lost_answer_does_not_decide_twice(service: Process, name: str) -> None:
-    with Between(service.port, lambda n: "lose" if n <= 2 else "pass") as proxy, Client(proxy.url) as client:
+def test_a_lost_answer_does_not_decide_twice(service: Process, name: str, kind: Kind) -> None:
+    with Between(service.port, lambda n: "lose" if n <= 2 else "pass") as proxy, kind(proxy.url) as client:
         one = client.decide(name)
         assert proxy.seen == 3
-    with Between(service.port, lambda n: "lose" if n == 1 else "pass") as proxy, Client(proxy.url) as client:
+    with Between(service.port, lambda n: "lose" if n == 1 else "pass") as proxy, kind(proxy.url) as client:
         assert client.feedback(name, one, 1.0).status == "duplicate"
-    with Between(service.port, lambda n: "lose" if n == 1 else "pass") as proxy, Client(proxy.url) as client:
+    with Between(service.port, lambda n: "lose" if n == 1 else "pass") as proxy, kind(proxy.url) as client:
         many = client.decide(name, count=5)
         found = client.statistics(name)
         assert (found.decisions, found.feedback) == (6, 1)
@@ -223,49 +254,50 @@ def test_a_lost_answer_does_not_decide_twice(service: Process, name: str) -> Non
         assert all(client.decision(name, each).round == each.round for each in many)
 
 
-def test_what_could_happen_twice_is_not_repeated(service: Process) -> None:
-    with Between(service.port, lambda n: "lose") as proxy, Client(proxy.url) as client:
+def test_what_could_happen_twice_is_not_repeated(service: Process, kind: Kind) -> None:
+    once = next(names)
+    with Between(service.port, lambda n: "lose") as proxy, kind(proxy.url) as client:
         with pytest.raises(ServiceError) as caught:
-            client.create("once", ["a", "b"], "bold(exp3)")
+            client.create(once, ["a", "b"], "bold(exp3)")
         assert caught.value.kind == "unreachable" and caught.value.status is None and proxy.seen == 1
-    with Client(service.url) as client:
-        assert client.experiment("once").actions == ["a", "b"]
+    with kind(service.url) as client:
+        assert client.experiment(once).actions == ["a", "b"]
     broken = answer("503 Busy", '{"error": {"kind": "storage", "message": "who knows"}}')
-    with Between(service.port, lambda n: broken) as proxy, Client(proxy.url) as client:
+    with Between(service.port, lambda n: broken) as proxy, kind(proxy.url) as client:
         with pytest.raises(ServiceError, match="who knows"):
-            client.replace("once", "a", "c")
+            client.replace(once, "a", "c")
         assert proxy.seen == 1
 
 
-def test_a_busy_service_is_asked_again_when_it_says(service: Process, name: str) -> None:
+def test_a_busy_service_is_asked_again_when_it_says(service: Process, name: str, kind: Kind) -> None:
     busy = answer("503 Busy", '{"error": {"kind": "busy", "message": "try again"}}', "retry-after: 1\r\n")
-    with Between(service.port, lambda n: busy if n == 1 else "pass") as proxy, Client(proxy.url) as client:
+    with Between(service.port, lambda n: busy if n == 1 else "pass") as proxy, kind(proxy.url) as client:
         started = time.monotonic()
         client.decide(name)
         assert proxy.seen == 2 and 1.0 <= time.monotonic() - started < 20.0
         client.create(f"{name}-other", ["a", "b"], "bold(exp3)")
-    with Between(service.port, lambda n: busy) as proxy, Client(proxy.url, retries=1) as client:
+    with Between(service.port, lambda n: busy) as proxy, kind(proxy.url, retries=1) as client:
         with pytest.raises(ServiceError, match="try again") as caught:
             client.create(f"{name}-third", ["a", "b"], "bold(exp3)")
         assert (caught.value.kind, caught.value.status, proxy.seen) == ("busy", 503, 2)
 
 
-def test_timeouts(service: Process, name: str) -> None:
-    with Between(service.port, lambda n: "hang") as proxy, Client(proxy.url, timeout=0.2, retries=2) as client:
+def test_timeouts(service: Process, name: str, kind: Kind) -> None:
+    with Between(service.port, lambda n: "hang") as proxy, kind(proxy.url, timeout=0.2, retries=2) as client:
         started = time.monotonic()
         with pytest.raises(ServiceError, match="timed out") as caught:
             client.decide(name)
         assert caught.value.kind == "unreachable" and proxy.seen == 3
         assert 0.6 <= time.monotonic() - started < 20.0
-    with Between(service.port, lambda n: "hang" if n == 1 else "pass") as proxy, Client(proxy.url, timeout=1) as client:
+    with Between(service.port, lambda n: "hang" if n == 1 else "pass") as proxy, kind(proxy.url, timeout=1) as client:
         client.decide(name)
         assert proxy.seen == 2 and client.statistics(name).decisions == 1
 
 
-def test_strangers(service: Process) -> None:
-    for said, kind, status in (("<html>", "404 Not Found", 404), ("hello", "200 OK", 200)):
-        page = answer(kind, said)
-        with Between(service.port, lambda n, page=page: page) as proxy, Client(proxy.url) as client:
+def test_strangers(service: Process, kind: Kind) -> None:
+    for said, line, status in (("<html>", "404 Not Found", 404), ("hello", "200 OK", 200)):
+        page = answer(line, said)
+        with Between(service.port, lambda n, page=page: page) as proxy, kind(proxy.url) as client:
             with pytest.raises(ServiceError, match=said) as caught:
                 client.health()
             assert (caught.value.kind, caught.value.status) == ("unexpected", status)

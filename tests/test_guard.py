@@ -19,10 +19,10 @@ from belated.client import Client
 from belated.errors import InvalidArgument, ServiceError
 from belated.ledger.database import open_store, secrets_in, shown
 from belated.ledger.sqlite import SQLite
-from belated.service import auth
+from belated.service import auth, logs
 from belated.service.auth import Guard
 from belated.service.guard import trouble
-from belated.service.server import _log_to_stderr, _look_at
+from belated.service.server import _look_at
 from tests.postgres import cluster, database  # noqa: F401
 from tests.test_service import ADS, Server, said
 
@@ -442,7 +442,7 @@ def test_a_traceback_on_a_terminal_shows_no_variables(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     address = "postgresql://u:hunter" + str(2) + "@db/x"
     try:
-        _log_to_stderr()
+        logs.start()
         try:
             address.nothing  # noqa: B018
         except AttributeError:

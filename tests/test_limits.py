@@ -26,15 +26,12 @@ from tests.serving import memory
 from tests.test_service import ADS, Server
 
 #: A server in a hurry, for few.
-HURRY = """
-import belated.service.connections as connections
-connections.Connection.seconds, connections.CONNECTIONS = 0.6, 8
-"""
+HURRY = ("--read-timeout", "0.6", "--connections", "8")
 
 
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory):
-    made = Server(tmp_path_factory.mktemp("limits") / "limits.db", before=HURRY)
+    made = Server(tmp_path_factory.mktemp("limits") / "limits.db", *HURRY)
     made.create("ads")
     yield made
     made.end()

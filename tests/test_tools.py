@@ -69,7 +69,8 @@ NOTE = 'echo "$@" >> "$CALLS"'
 
 @pytest.mark.parametrize("postgresql", ["absent", "debian", "path"])
 @pytest.mark.parametrize("chromium", [False, True])
-def test_just_what_is_missing_is_installed(machine, postgresql, chromium):
+@pytest.mark.parametrize("nginx", [False, True])
+def test_just_what_is_missing_is_installed(machine, postgresql, chromium, nginx):
     machine.program("apt-get", NOTE)
     if postgresql == "debian":
         initdb = machine.root / "usr/lib/postgresql/15/bin/initdb"
@@ -79,7 +80,9 @@ def test_just_what_is_missing_is_installed(machine, postgresql, chromium):
         machine.program("initdb")
     if chromium:
         machine.program("chromium")
-    missing = " postgresql" * (postgresql == "absent") + " chromium" * (not chromium)
+    if nginx:
+        machine.program(str(machine.root / "usr/sbin/nginx"))
+    missing = " postgresql" * (postgresql == "absent") + " chromium" * (not chromium) + " nginx-light" * (not nginx)
     ran = machine.run("services.sh")
     settings = machine.root / "etc/postgresql-common/createcluster.conf"
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -87,7 +90,7 @@ def test_just_what_is_missing_is_installed(machine, postgresql, chromium):
         assert machine.calls.read_text() == f"update -qq\n{INSTALL}{missing}\n"
         assert ran.stdout == f"services: installed{missing}\n"
     else:
-        assert not machine.calls.exists() and ran.stdout == "services: PostgreSQL and chromium are installed\n"
+        assert not machine.calls.exists() and ran.stdout == "services: PostgreSQL, chromium and nginx are installed\n"
     # No cluster of Debian's own beside those of the tests.
     if postgresql == "absent":
         assert settings.read_text() == "create_main_cluster = false\n"
@@ -106,7 +109,7 @@ def test_settings_that_are_there_are_kept(machine):
 def test_elsewhere_than_on_debian_what_is_missing_is_named(machine):
     ran = machine.run("services.sh")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "services: install postgresql chromium by hand: this is not Debian\n"
+    assert ran.stderr == "services: install postgresql chromium nginx-light by hand: this is not Debian\n"
 
 
 def test_what_cannot_be_installed_fails(machine):

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs from Debian's packages what some tests need beside Python: PostgreSQL (each test run starts a private cluster
-# of its own) and chromium. What is there already is left alone. With DESTDIR it looks, and leaves settings, under there.
+# of its own), chromium, and nginx. What is there already is left alone. With DESTDIR it looks, and leaves settings, under
+# there.
 set -eu
 
 root="${DESTDIR:-}"
@@ -9,9 +10,10 @@ if ! ls "$root"/usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v 
     missing=" postgresql"
 fi
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+[ -x "$root/usr/sbin/nginx" ] || missing="$missing nginx-light"
 
 if [ -z "$missing" ]; then
-    echo "services: PostgreSQL and chromium are installed"
+    echo "services: PostgreSQL, chromium and nginx are installed"
     exit 0
 fi
 if ! command -v apt-get >/dev/null 2>&1; then
@@ -31,6 +33,7 @@ case $missing in *postgresql*)
     ;;
 esac
 $as_root apt-get update -qq
+# Nothing is started: the tests start what they need.
 # shellcheck disable=SC2086
-$as_root apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $missing >/dev/null
+$as_root env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $missing >/dev/null
 echo "services: installed$missing"

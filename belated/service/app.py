@@ -25,6 +25,8 @@ from belated.service.desk import SWEEP, Asks
 from belated.service.health import CONNECTION, SILENT
 from belated.service.limits import parts_of
 from belated.service.metrics import Metrics, Place
+from belated.service.requests import HEADER, SEEN, id_of, made_id
+from belated.service.tracing import Tracer, nothing
 from belated.version import __version__
 
 log = logging.getLogger("belated")
@@ -61,6 +63,8 @@ STATUS = {
     "waited": 503,
     "storage": 503,
 }
+#: By this clients tell how often they did without us.
+FALLBACKS = b"x-belated-fallbacks"
 JSON = (b"content-type", b"application/json")
 POLICY = (
     b"content-security-policy",
@@ -151,11 +155,15 @@ class Endpoint:
         service = self._service
         headers, wait = dict(scope["headers"]), 0.0
         address = scope["client"][0] if scope.get("client") else ""
-        bearer = None
+        bearer, number, seen = None, id_of(headers), scope.get(SEEN)
         CONNECTION.set(receive)
+        if seen is not None:
+            seen.route = self._name
         try:
             if self._needs is not None and service.guard.needed:
                 bearer = service.check_token(headers, self._needs, scope["path_params"].get("name"), address)
+                if seen is not None:
+                    seen.who = bearer.name
             body = await read_body(headers, receive)
             request = Request(scope["path_params"], headers, body, bearer, address)
             reply = await service.answer(self._handle, request)
@@ -168,12 +176,16 @@ class Endpoint:
         except Busy:
             reply = failure("busy", "too much is waiting; try again in a second")
         except StorageError as error:
-            log.error("%s", error)
+            number = number or made_id()
+            log.error("%s", error, extra={"request": number.decode()})
             reply = failure("storage", SILENT)
         except Exception as error:
-            log.error("a request failed", exc_info=error)
+            number = number or made_id()
+            log.error("a request failed", exc_info=error, extra={"request": number.decode()})
             reply = failure("internal", "this request failed")
         sent = [reply.kind, (b"content-length", str(len(reply.body)).encode()), *SAFE]
+        if number is not None:
+            sent.append((HEADER, number))
         if reply.status == 503 or wait:
             sent.append((b"retry-after", str(math.ceil(wait) or 1).encode()))
         if reply.status == 401:
@@ -215,15 +227,35 @@ async def refuse(
         return
     reply = failure(kind, message or f"{scope['method']} {scope['path']} is not part of this service, see /docs")
     sent = [JSON, (b"content-length", str(len(reply.body)).encode()), *SAFE, *headers]
+    number = id_of(dict(scope["headers"]))
+    if number is not None:
+        sent.append((HEADER, number))
     await send({"type": "http.response.start", "status": reply.status, "headers": sent})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+def _fallbacks(request: Request) -> int:
+    """How often the client decided without us since it last told."""
+    given = request.headers.get(FALLBACKS)
+    if given is None:
+        return 0
+    if not given.isdigit() or len(given) > 9:
+        raise Problem(
+            "malformed", f"{FALLBACKS.decode()} must be a number of decisions, got {given[:100].decode('latin-1')!r}"
+        )
+    return int(given)
 
 
 class Service:
     """What the routes do: they ask at a desk."""
 
-    def __init__(self, desk: Asks, guard: Guard, place: Place | None = None) -> None:
+    def __init__(
+        self, desk: Asks, guard: Guard, place: Place | None = None, root_path: str = "", tracer: Tracer | None = None
+    ) -> None:
         self.desk = desk
+        self.tracer = tracer
+        self._span = nothing if tracer is None else tracer.span
+        self.root_path = root_path
         self._place = place
         self.guard = guard
         self.metrics = Metrics(place)
@@ -249,7 +281,8 @@ class Service:
 
     async def ask(self, item: Item) -> Any:
         """The ledger's answer, committed; refusals are raised."""
-        answer = await self.desk.submit(item)
+        with self._span("belated.ledger"):
+            answer = await self.desk.submit(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -258,7 +291,8 @@ class Service:
         """The same for what may be many."""
         if request.bearer is not None and request.bearer.rate is not None:
             request.bearer.rate.owe(len(parts_of(item)) - 1)
-        answer = await self.desk.submit_list(item)
+        with self._span("belated.ledger"):
+            answer = await self.desk.submit_list(item)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -334,10 +368,14 @@ class Service:
     async def decide(self, request: Request) -> Reply:
         key = request.headers.get(b"idempotency-key")
         text = None if key is None else key.decode("latin-1")
+        without = _fallbacks(request)
         item, several = await self.large(len(request.body), api.decide, self.find(request), request.body, text)
         answer = await self.ask_list(request, item)
         kind = "replayed" if isinstance(answer, Again) else "decided"
         self.metrics.outcome(item.experiment.name, kind, len(item.contexts))
+        if without and kind == "decided":  # else it was counted with the first answer
+            self.metrics.outcome(item.experiment.name, "fallback", without)
+            self.guard.fell_back(item.experiment.name, without)
         return Reply(201, await self.large(len(answer) * ITEM, api.decided, answer, several))
 
     async def feedback(self, request: Request) -> Reply:
@@ -403,7 +441,7 @@ class Service:
         return Reply(200, self.metrics.text(known), (b"content-type", b"text/plain; version=0.0.4; charset=utf-8"))
 
     async def openapi(self, request: Request) -> Reply:
-        return Reply(200, openapi.encoded())
+        return Reply(200, openapi.encoded(self.root_path))
 
     async def docs(self, request: Request) -> Reply:
         return Reply(200, openapi.page(), (b"content-type", b"text/html; charset=utf-8"))
@@ -434,6 +472,8 @@ class Service:
                         await task
         self.metrics.share()
         self._parsers.shutdown()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
 
     async def _beat(self) -> None:
         """Show the other processes that this one is not stopped, whatever the database does."""
@@ -457,7 +497,7 @@ class Service:
         record = self.guard.record(time.monotonic())
         if record is not None:
             for note in record.notes:
-                log.warning("%s: %s, from %s", note.what, note.detail, note.address)
+                log.warning("%s: %s%s", note.what, note.detail, note.address and f", from {note.address}")
             await self.desk.record(record)
 
     async def _learn(self) -> None:

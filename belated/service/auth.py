@@ -9,6 +9,7 @@ import json
 import math
 import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -157,6 +158,7 @@ class Guard:
         self._uses: dict[bytes, float] = {}
         self._failed: list[By] = []
         self._failures = 0
+        self._fallbacks: Counter[str] = Counter()
         self._said = -math.inf
         self.refresh()
 
@@ -206,12 +208,16 @@ class Guard:
         if len(self._failed) < FEW:
             self._failed.append(By("nobody", address))
 
+    def fell_back(self, experiment: str, count: int) -> None:
+        """A client says that it decided so often without us, since we did not answer."""
+        self._fallbacks[experiment] += count
+
     def record(self, now: float) -> Record | None:
-        """What is to be written of uses and failures since the last time; None where nothing is, or was just now.
+        """What is to be written since the last time of uses, failures and fallbacks; None where there is nothing yet.
 
         A line for many failures, so that who tries all tokens does not fill the disk.
         """
-        if not (self._uses or self._failures) or now < self._said + PAUSE:
+        if not (self._uses or self._failures or self._fallbacks) or now < self._said + PAUSE:
             return None
         self._said = now
         uses, self._uses = self._uses, {}
@@ -219,5 +225,9 @@ class Guard:
         failed, self._failed = self._failed, []
         addresses = ", ".join(dict.fromkeys(each.address for each in failed))
         detail = f"{failures} requests with a token that is not known, expired or revoked"
-        note = Note(time.time(), "nobody", addresses, "login failed", None, detail)
-        return Record(uses, [note] if failures else [])
+        notes = [Note(time.time(), "nobody", addresses, "login failed", None, detail)] if failures else []
+        fallbacks, self._fallbacks = self._fallbacks, Counter()
+        for experiment, count in sorted(fallbacks.items()):
+            said = f"{count} decisions of {experiment} were made by clients that got no answer"
+            notes.append(Note(time.time(), "clients", "", "decided without us", experiment, said))
+        return Record(uses, notes)

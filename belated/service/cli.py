@@ -15,11 +15,13 @@ import typer
 from belated.errors import BelatedError, InvalidArgument
 from belated.imports import VARIABLE, bring, bring_named
 from belated.service import commands
-from belated.service.helping import Commands
+from belated.service.helping import Command, Commands, checked
+from belated.service.options import Format, Level, Options, proxies, root_path
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
 
+DEFAULT = Options()
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
 
@@ -58,6 +60,7 @@ Imports = Annotated[
         "--import",
         callback=_bring,
         is_eager=True,
+        allow_from_autoenv=False,  # it is divided as in a shell
         metavar="MODULE",
         help="A module, or a file such as mine.py, with learners, forecasters, games or laws of your own; several "
         f"may be given. Also by {VARIABLE}.",
@@ -107,6 +110,44 @@ def serve(
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds after which a request that still waits is refused (503).")
     ] = 10.0,
+    keep_alive: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which a connection without requests ends.")
+    ] = DEFAULT.keep_alive,
+    read_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds in which a request must have come, head and body (else 408).")
+    ] = DEFAULT.read_timeout,
+    grace: Annotated[
+        float, typer.Option(min=0.0, help="Seconds that requests under way have to end after SIGTERM.")
+    ] = DEFAULT.grace,
+    connections: Annotated[
+        int, typer.Option(min=1, help="The most connections at once, of each process.")
+    ] = DEFAULT.connections,
+    root: Annotated[
+        str,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="Under which a proxy shows the service, as /belated.",
+            callback=checked(root_path),
+        ),
+    ] = DEFAULT.root_path,
+    forwarded: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forwarded-allow-ips",
+            metavar="ADDRESS",
+            callback=checked(proxies),
+            help="A proxy, or a network of them, whose X-Forwarded-For is believed; several times. Without it: none.",
+        ),
+    ] = None,
+    log_level: Annotated[Level, typer.Option(help="From which on lines are logged.")] = DEFAULT.log_level,
+    log_format: Annotated[
+        Format, typer.Option(help="How: auto is console on a terminal and json elsewhere.")
+    ] = DEFAULT.log_format,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request, with its id.")] = False,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Send OpenTelemetry traces, to where the OTEL_ variables say.")
+    ] = False,
     modules: Imports = None,
 ) -> None:
     """Serve decisions over HTTP: decide now, learn when the feedback comes, lose nothing.
@@ -119,9 +160,20 @@ def serve(
         from belated.ledger.database import shown
         from belated.service.server import serve as run
 
-        name = shown(database)
-        started = partial(_say, name)
-        run(database, host, port, workers, require_token, started, migrate=migrate, patience=patience)
+        started = partial(_say, shown(database))
+        how = Options(
+            keep_alive=keep_alive,
+            read_timeout=read_timeout,
+            grace=grace,
+            connections=connections,
+            root_path=root,
+            proxies=tuple(forwarded or ()),
+            log_level=log_level,
+            log_format=log_format,
+            access_log=access_log,
+            traces=traces,
+        )
+        run(database, host, port, workers, require_token, started, migrate=migrate, patience=patience, how=how)
 
 
 def _say(name: str, url: str) -> None:
@@ -199,7 +251,7 @@ def backup(
     typer.echo(f"{shown(database)} copied to {file}")
 
 
-@token.command("create")
+@token.command("create", cls=Command)
 def create_token(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[list[str] | None, typer.Option(help="decide, feedback, read or admin; several times.")] = None,
@@ -223,7 +275,7 @@ def create_token(
         typer.echo(auth.create(store, name, scopes, experiment, seconds, rate))
 
 
-@token.command("list")
+@token.command("list", cls=Command)
 def list_tokens(database: Database = "belated.db") -> None:
     """Tokens: name, scopes, whether in use, for which experiments, requests a second, until when, last used."""
     from belated.service import auth
@@ -239,7 +291,7 @@ def list_tokens(database: Database = "belated.db") -> None:
             typer.echo("\t".join(map(_seen, (known.name, known.scopes, state, only, rate, until, used))))
 
 
-@token.command("revoke")
+@token.command("revoke", cls=Command)
 def revoke_token(
     name: Annotated[str, typer.Argument(help="The token's name.")],
     database: Database = "belated.db",
@@ -287,6 +339,6 @@ def _seen(text: Any) -> str:
 def mount(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (serve, migrate, verify, export, backup, log):
-        app.command()(command)
+        app.command(cls=Command)(command)
     app.add_typer(token, name="token")
     app.add_typer(commands.experiment, name="experiment")

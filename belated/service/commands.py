@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from belated.errors import BelatedError
-from belated.service.helping import Commands
+from belated.service.helping import Command, Commands
 
 if TYPE_CHECKING:
     from belated.client import Client
@@ -40,7 +40,7 @@ def _client(url: str) -> Iterator[Client]:
         raise typer.Exit(1) from None
 
 
-@experiment.command("list")
+@experiment.command("list", cls=Command)
 def list_(url: Url = LOCAL) -> None:
     """All experiments, with their forecasters. The token, where one is needed, is in BELATED_TOKEN."""
     with _client(url) as client:
@@ -49,7 +49,7 @@ def list_(url: Url = LOCAL) -> None:
             typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{len(each.actions)} actions")
 
 
-@experiment.command()
+@experiment.command(cls=Command)
 def change(
     name: Name,
     expiry_seconds: Annotated[str | None, typer.Option(help="After which a new decision expires, or never.")] = None,
@@ -80,7 +80,7 @@ def _number(text: str) -> float | str:
         return text
 
 
-@experiment.command()
+@experiment.command(cls=Command)
 def archive(name: Name, url: Url = LOCAL) -> None:
     """No more decisions; open ones may still end."""
     with _client(url) as client:
@@ -88,7 +88,7 @@ def archive(name: Name, url: Url = LOCAL) -> None:
     typer.echo(f"{name} is archived")
 
 
-@experiment.command()
+@experiment.command(cls=Command)
 def unarchive(name: Name, url: Url = LOCAL) -> None:
     """Decisions again."""
     with _client(url) as client:
@@ -96,7 +96,7 @@ def unarchive(name: Name, url: Url = LOCAL) -> None:
     typer.echo(f"{name} is active")
 
 
-@experiment.command()
+@experiment.command(cls=Command)
 def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

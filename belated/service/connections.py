@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from belated.service.options import Options
+
 log = logging.getLogger("belated")
 
-#: Seconds in which a request must have come, head and body; and in which the other side must take what is sent.
-SECONDS = 20.0
+DEFAULT = Options()
 #: Bytes that the head of a request may have.
 HEAD = 64_000
-#: Connections at once, if the system allows that many open files, of which some are left for other things.
-CONNECTIONS = 2_000
+#: Open files that are left for other things.
 FILES = 100
 #: Connections beyond those that are told so, once they ask or after so many seconds; all others just end.
 SPARE = 200
@@ -49,18 +49,18 @@ SLOW = (
 )
 
 
-def most_connections() -> int:
-    """How many there may be."""
+def most_connections(wanted: int = DEFAULT.connections) -> int:
+    """How many there may be: those that are wanted, if the system allows that many open files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - FILES))
+    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - FILES))
 
 
-def watch(listening: socket.socket, seconds: float = SECONDS) -> None:
+def watch(listening: socket.socket, seconds: float = DEFAULT.read_timeout) -> None:
     """Let the system end accepted connections whose other side is gone, or takes nothing of what is sent."""
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), int(value))
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value)))
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
@@ -89,8 +89,8 @@ class Seldom(logging.Filter):
 class Connection(HttpToolsProtocol):
     """One connection."""
 
-    most: ClassVar[int] = CONNECTIONS
-    seconds: ClassVar[float] = SECONDS
+    most: ClassVar[int] = DEFAULT.connections
+    seconds: ClassVar[float] = DEFAULT.read_timeout
     _refused: ClassVar[int] = 0
     _said: ClassVar[float] = -SAID
 

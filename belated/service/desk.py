@@ -19,13 +19,28 @@ from typing import Any, Protocol
 from belated.errors import InvalidArgument
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import By, Cancel, Create, Decide, Delete, Erase, Feedback, Grow, Item, Record, Sweep, Upkeep
+from belated.ledger.items import (
+    By,
+    Cancel,
+    Create,
+    Decide,
+    Delete,
+    Erase,
+    Feedback,
+    Grow,
+    Item,
+    Record,
+    Save,
+    Sweep,
+    Upkeep,
+)
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Token
 from belated.service import api
 from belated.service.batch import Batcher
 from belated.service.health import PATIENCE, SILENT, Readiness
 from belated.service.metrics import Metrics, Numbers
+from belated.service.tracing import Tracer, both
 
 log = logging.getLogger("belated")
 
@@ -33,6 +48,9 @@ log = logging.getLogger("belated")
 SWEEP = 1.0
 UPKEEP = 30.0
 UNSAVED = 50_000
+#: The same for learner states: a start lives through the events that are not in them.
+SAVE = 10.0
+BEHIND = 20_000
 
 
 class Asks(Protocol):
@@ -98,8 +116,15 @@ class Asks(Protocol):
 class Desk:
     """Where the ledger is."""
 
-    def __init__(self, ledger: Ledger, close: Callable[[], None] = lambda: None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        close: Callable[[], None] = lambda: None,
+        patience: float = PATIENCE,
+        tracer: Tracer | None = None,
+    ) -> None:
         self.ledger = ledger
+        self._tracer = tracer
         self.patience = patience
         self._close = close
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="belated reader")
@@ -249,7 +274,7 @@ class Desk:
     @asynccontextmanager
     async def open(self, metrics: Metrics) -> AsyncIterator[None]:
         """The writer and the clock run."""
-        batcher = self._batcher = Batcher(self.ledger, metrics.batch, self.patience)
+        batcher = self._batcher = Batcher(self.ledger, both(metrics.batch, self._tracer), self.patience)
         metrics.waiting = lambda: batcher.waiting
         self._readiness = Readiness(lambda probe: batcher.submit(probe, always=True))
         clock = asyncio.create_task(self._clock())
@@ -267,6 +292,7 @@ class Desk:
     async def _clock(self) -> None:
         """Expiry about once a second, traffic or not; the rest now and then."""
         last = time.monotonic() - random.uniform(0.0, UPKEEP)  # several machines take turns
+        saved = time.monotonic()
         while True:
             await asyncio.sleep(SWEEP)
             try:
@@ -275,6 +301,10 @@ class Desk:
                 if self.ledger.erasing:
                     await self._erase()
                 await self._aside(self._catch_up)
+                if time.monotonic() > saved + SAVE or self.ledger.unsaved() > BEHIND:
+                    saved = time.monotonic()
+                    while await self.batcher.submit(Save(), always=True) is True:
+                        pass
                 if time.monotonic() > last + UPKEEP or self.ledger.folder.unsaved > UNSAVED:
                     last = time.monotonic()
                     await self._upkeep()

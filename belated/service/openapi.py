@@ -201,7 +201,7 @@ ENTRIES = (
         "admin",
         _ref("NewAction"),
         (Answer(200, "the experiment", _ref("Experiment")),),
-        '{"name": "d"}',
+        '{"name": "e"}',
     ),
     Entry(
         "post",
@@ -363,9 +363,9 @@ def _content(schema: dict[str, Any], media: str = "application/json") -> dict[st
 
 
 @cache
-def encoded() -> bytes:
-    """The document as JSON."""
-    return api.encode(document())
+def encoded(root: str = "") -> bytes:
+    """The document as JSON; with the path under which the service is shown, if there is one."""
+    return api.encode(document() | ({"servers": [{"url": root}]} if root else {}))
 
 
 STYLE = b"""
@@ -385,8 +385,8 @@ def page() -> bytes:
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>belated: the API</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        "<link rel='stylesheet' href='/docs/style.css'></head><body><h1>belated: the API</h1>"
-        f"<p>{escape(document()['info']['description'])} For programs: <a href='/openapi.json'>/openapi.json</a>.</p>"
+        "<link rel='stylesheet' href='docs/style.css'></head><body><h1>belated: the API</h1>"
+        f"<p>{escape(document()['info']['description'])} For programs: <a href='openapi.json'>/openapi.json</a>.</p>"
     ]
     for entry in ENTRIES:
         scope = f"<span class='scope'>scope {entry.scope}</span>" if entry.scope else ""

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import structlog
 import uvicorn
 import uvloop
+from starlette.types import ASGIApp
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import bring_named
@@ -28,16 +28,20 @@ from belated.kernels.random import key_of
 from belated.ledger.database import is_postgres, open_store, shown
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
+from belated.service import logs, tracing
 from belated.service.app import Service
 from belated.service.auth import Guard, is_loopback
-from belated.service.connections import Connection, Seldom, most_connections, watch
+from belated.service.connections import Connection, most_connections, watch
 from belated.service.desk import Desk
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
 from belated.service.metrics import Place
+from belated.service.options import Options
 from belated.service.remote import Remote, wait_for
+from belated.service.requests import Under, Watched
+from belated.service.tracing import Tracer
 from belated.service.warm import Warmer
-from belated.service.workers import BACKLOG, GRACE, end_in_time, supervise
+from belated.service.workers import BACKLOG, end_in_time, supervise
 from belated.service.writer import attend
 
 log = logging.getLogger("belated")
@@ -49,13 +53,14 @@ SWITCH = 0.001
 class Server(uvicorn.Server):
     """Says where it listens, once it does."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None], grace: float) -> None:
         super().__init__(config)
         self._say = started
+        self._grace = grace
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; and end in any case, should the database not answer any more."""
-        end_in_time()
+        end_in_time(self._grace)
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
@@ -75,19 +80,21 @@ def serve(
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    options: dict[str, Any] = {"migrate": migrate, "patience": patience}
+    tracing.check(how.traces)
+    options: dict[str, Any] = {"migrate": migrate, "patience": patience, "how": how}
     if workers == 1:
         return work(database, host, port, require_token, started, **options)
     if not is_postgres(database):
         raise InvalidArgument(f"SQLite has one writer: --workers must be 1, got {workers}; more need PostgreSQL")
-    _log_to_stderr()
+    logs.start(how.log_level, how.log_format)
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
     writing = partial(write, database, **options)
-    answering = partial(answer, host, port, require_token, patience=patience)
-    supervise(writing, answering, host, port, workers, started)
+    answering = partial(answer, host, port, require_token, patience=patience, how=how)
+    supervise(writing, answering, host, port, workers, started, how.grace)
 
 
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
@@ -109,16 +116,18 @@ def work(
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Do everything in this process. SIGTERM ends it with exit code 0."""
-    _begin()
+    _begin(how)
     _look_at(database)
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         guard = _guard(store, database, host, require_token)
         sockets = listen(host, port)
-        service = Service(_desk(store, patience), guard)
+        tracer = tracing.start(how.traces)
+        service = Service(_desk(store, patience, tracer), guard, None, how.root_path, tracer)
         _settle_memory(compiled=True)
-        _listen_to(service, sockets, host, port, started)
+        _listen_to(service, sockets, host, port, started, how)
 
 
 def write(
@@ -129,14 +138,18 @@ def write(
     *,
     migrate: bool = False,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Write for the workers of this machine."""
-    _begin()
+    _begin(how)
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
-        desk = _desk(store, patience)
+        tracer = tracing.start(how.traces)
+        desk = _desk(store, patience, tracer)
         _settle_memory(compiled=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(attend(desk, listening, place, started))
+            runner.run(attend(desk, listening, place, started, how.grace))
+        if tracer is not None:
+            tracer.close()
 
 
 def answer(
@@ -148,38 +161,43 @@ def answer(
     started: Callable[[str], None],
     *,
     patience: float = PATIENCE,
+    how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
     """Answer requests on a socket, and ask the writer of this machine."""
-    _begin()
+    _begin(how)
     wait_for(place.writer)
     guard = Guard(None, require_token or not is_loopback(host))
-    service = Service(Remote(place.writer, patience), guard, place)
+    service = Service(Remote(place.writer, patience), guard, place, how.root_path, tracing.start(how.traces))
     _settle_memory(compiled=False)
-    _listen_to(service, [listening], host, port, started)
+    _listen_to(service, [listening], host, port, started, how)
 
 
-def _begin() -> None:
-    _log_to_stderr()
+def _begin(how: Options) -> None:
+    logs.start(how.log_level, how.log_format)
     bring_named()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again when it has drained
     sys.setswitchinterval(SWITCH)
 
 
-def _desk(store: Store, patience: float) -> Desk:
+def _desk(store: Store, patience: float, tracer: Tracer | None) -> Desk:
     warmer = Warmer()
-    return Desk(Ledger(store, warmer), warmer.close, patience)
+    return Desk(Ledger(store, warmer), warmer.close, patience, tracer)
 
 
 def _listen_to(
-    service: Service, sockets: list[socket.socket], host: str, port: int, started: Callable[[str], None]
+    service: Service,
+    sockets: list[socket.socket],
+    host: str,
+    port: int,
+    started: Callable[[str], None],
+    how: Options,
 ) -> None:
-    application = service.application()
-    Connection.most = most_connections()
+    Connection.most, Connection.seconds = most_connections(how.connections), how.read_timeout
     for each in sockets:
-        watch(each)
+        watch(each, how.read_timeout)
     config = uvicorn.Config(
-        application if service.guard.needed else Loopback(application),
+        _around(service.application(), service.guard, how, service.tracer),
         host=host,
         port=port,
         http=Connection,
@@ -187,10 +205,22 @@ def _listen_to(
         access_log=False,
         log_config=None,
         server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=GRACE,
+        proxy_headers=bool(how.proxies),
+        forwarded_allow_ips=list(how.proxies),
+        timeout_keep_alive=how.keep_alive,  # type: ignore[arg-type]  # parts of seconds work too
+        timeout_graceful_shutdown=how.grace,  # type: ignore[arg-type]
     )
-    Server(config, started).run(sockets)
+    Server(config, started, how.grace).run(sockets)
+
+
+def _around(application: ASGIApp, guard: Guard, how: Options, tracer: Tracer | None) -> ASGIApp:
+    """The routes, and around them what is asked for."""
+    if not guard.needed:
+        application = Loopback(application)
+    if how.root_path:
+        application = Under(application, how.root_path)
+    lines = logs.access(how.log_format) if how.access_log else None
+    return Watched(application, lines, tracer) if how.access_log or tracer is not None else application
 
 
 def _look_at(database: str) -> None:
@@ -229,28 +259,3 @@ def _settle_memory(compiled: bool) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def _log_to_stderr() -> None:
-    """One line an event, for people on a terminal and as JSON elsewhere."""
-    shared: list[structlog.types.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
-        structlog.stdlib.ExtraAdder(),
-    ]
-    # Not the pretty tracebacks: they show what variables hold, an address with its password too.
-    show: structlog.types.Processor = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    if not sys.stderr.isatty():
-        shared.append(structlog.processors.format_exc_info)
-        show = structlog.processors.JSONRenderer()
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, show], foreign_pre_chain=shared
-        )
-    )
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("belated").setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").filters = [Seldom()]

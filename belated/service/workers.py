@@ -30,11 +30,10 @@ from belated.service.metrics import Place
 
 log = logging.getLogger("belated")
 
-#: After SIGTERM: seconds that requests under way have to end, after which a process ends in any case, and after which
-#: it is killed.
-GRACE = 7
-LAST = 8.5
-PATIENCE = 9.0
+#: After SIGTERM, and the grace that requests under way have to end: seconds after which a process ends in any case, and
+#: after which it is killed.
+LAST = 1.5
+KILLED = 2.0
 #: Seconds between looks, and before a worker that could not start is replaced.
 TICK = 0.5
 PAUSE = 1.0
@@ -107,8 +106,10 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
             os.environ.update({name: value} if value is not None else {})
 
 
-def supervise(write: Work, answer: Work, host: str, port: int, count: int, started: Callable[[str], None]) -> None:
-    """Keep a writer and so many workers until SIGTERM or Ctrl-C."""
+def supervise(
+    write: Work, answer: Work, host: str, port: int, count: int, started: Callable[[str], None], grace: float
+) -> None:
+    """Keep a writer and so many workers until SIGTERM or Ctrl-C; then requests have so many seconds to end."""
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
@@ -131,7 +132,7 @@ def supervise(write: Work, answer: Work, host: str, port: int, count: int, start
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
             _replace_dead(workers, jobs, stop)
     finally:
-        _end(workers)
+        _end(workers, grace + KILLED)
         shared.cleanup()
         for job in jobs:
             job.listening.close()
@@ -183,28 +184,28 @@ def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event)
         workers[number] = Worker(jobs[number])
 
 
-def _end(workers: list[Worker]) -> None:
+def _end(workers: list[Worker], patience: float) -> None:
     """All at once: the writer goes on until the workers have hung up."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     for worker in workers:
         worker.process.terminate()
     for worker in workers:
         worker.process.join(max(0.0, deadline - time.monotonic()))
         if worker.process.is_alive():
-            log.error("process %s did not end in %g s and is killed", worker.process.pid, PATIENCE)
+            log.error("process %s did not end in %g s and is killed", worker.process.pid, patience)
             worker.process.kill()
             worker.process.join()
 
 
-def end_in_time() -> None:
-    """End in any case, should the database not answer any more."""
-    last = threading.Timer(LAST, _leave)
+def end_in_time(grace: float) -> None:
+    """End in any case soon after the grace, should the database not answer any more."""
+    last = threading.Timer(grace + LAST, _leave, (grace + LAST,))
     last.daemon = True
     last.start()
 
 
-def _leave() -> None:
-    log.error("the service did not end in %g s; what was not committed is rolled back", LAST)
+def _leave(seconds: float) -> None:
+    log.error("the service did not end in %g s; what was not committed is rolled back", seconds)
     os._exit(1)
 
 

@@ -20,7 +20,7 @@ from belated.service.desk import SWEEP, Desk
 from belated.service.health import CONNECTION
 from belated.service.metrics import Metrics, Place
 from belated.service.wire import WRITER, Line, Named, News
-from belated.service.workers import GRACE, end_in_time
+from belated.service.workers import end_in_time
 
 log = logging.getLogger("belated")
 
@@ -123,8 +123,10 @@ class Clerk:
             asker.leave()
 
 
-async def attend(desk: Desk, listening: socket.socket, place: Place, started: Callable[[str], None]) -> None:
-    """Answer workers until SIGTERM or Ctrl-C; then until they have hung up."""
+async def attend(
+    desk: Desk, listening: socket.socket, place: Place, started: Callable[[str], None], grace: float
+) -> None:
+    """Answer workers until SIGTERM or Ctrl-C; then until they have hung up, or for so many seconds."""
     loop, stop, clerks = asyncio.get_running_loop(), asyncio.Event(), set[Clerk]()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -140,8 +142,8 @@ async def attend(desk: Desk, listening: socket.socket, place: Place, started: Ca
                 clerk.tell()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), SWEEP)
-        end_in_time()
-        deadline = time.monotonic() + GRACE
+        end_in_time(grace)
+        deadline = time.monotonic() + grace
         while clerks and time.monotonic() < deadline:
             await asyncio.sleep(TICK)
         accepting.cancel()

@@ -1,7 +1,7 @@
 // All experiments, one card each.
 
 import { sparkline } from "./charts.js";
-import { count, el, exact, list, perSecond, plural, rates, say, share, state, tile } from "./words.js";
+import { count, el, exact, list, perSecond, plural, rates, root, say, share, state, tile } from "./words.js";
 
 export const asks = () => ["/v1/overview"];
 /** From so many experiments on they can be searched. */
@@ -123,7 +123,7 @@ function makeCard(name) {
 
 function welcome(token) {
   const bearer = token ? ` -H 'Authorization: Bearer TOKEN'` : "";
-  const curl = (path, body) => `curl -X POST ${location.origin}/v1/experiments${path}${bearer} -d '${body}'`;
+  const curl = (path, body) => `curl -X POST ${root}v1/experiments${path}${bearer} -d '${body}'`;
   const steps = [
     ["Make an experiment.", curl("", `{"name": "ads", "actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3"}}}`)],
     ["Decide. The answer has an action and a ticket.", curl("/ads/decisions", "{}")],
@@ -135,7 +135,7 @@ function welcome(token) {
     el("h2", { text: "No experiments yet" }),
     el("p", { text: "Decide now, learn when the feedback comes. This page shows an experiment as soon as there is one." }),
     el("ol", {}, ...steps.map(([text, line]) => el("li", {}, el("p", { text }), command(line)))),
-    el("p", {}, "All that can be asked is in the ", el("a", { href: "/docs", text: "API" }), "."),
+    el("p", {}, "All that can be asked is in the ", el("a", { href: "docs", text: "API" }), "."),
   );
 }
 

@@ -3,7 +3,7 @@
 import { repaint } from "./charts.js";
 import * as detail from "./detail.js";
 import * as overview from "./overview.js";
-import { duration, el, say } from "./words.js";
+import { duration, el, root, say } from "./words.js";
 
 const OFTEN = 2000;
 const SELDOM = 20000;
@@ -31,7 +31,7 @@ const token = () => sessionStorage.getItem(TOKEN);
 
 async function ask(path, signal, method = "GET", content = undefined) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
-  const answer = await fetch(path, { method, headers, signal, body: content === undefined ? undefined : JSON.stringify(content), cache: "no-store" });
+  const answer = await fetch(root + path.slice(1), { method, headers, signal, body: content === undefined ? undefined : JSON.stringify(content), cache: "no-store" });
   const body = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, body?.error?.message ?? `the server answers ${answer.status}`);
   return body;

@@ -1,5 +1,8 @@
 // Numbers and times as people read them, elements, and rates. What users wrote goes through textContent only.
 
+/** Where the service is: a proxy may show it under a path. */
+export const root = new URL("..", import.meta.url).href;
+
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path", "line", "rect", "circle"]);
 
