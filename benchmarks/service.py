@@ -1,6 +1,8 @@
 """The decision service against a bare endpoint, against itself, and against Optuna: one table.
 
-    python benchmarks/service.py [--seconds 4] [--rounds 5] [--quick] [--only TEXT]
+    python benchmarks/service.py [--seconds 4] [--rounds 5] [--quick] [--only PART]
+
+The parts about scale, each a figure or two, are in `scale.py`.
 
 All servers run side by side and are loaded in turn, round after round, by `load.py` in a process of its own, 64
 connections that are kept open. A figure is the median over the rounds of what one round says. Disks change their mind
@@ -13,135 +15,28 @@ import argparse
 import json
 import os
 import platform
-import signal
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from install import HERE, SERVICE, MissingError, last_line
 from rows import table
-
-sys.path.insert(0, str(HERE.parent))
+from scale import Scale
+from serving import DECISIONS, HEADER, Row, Table, cluster, fsync, load, opened, ours, server
 
 from belated.client import Client
 
 LATEST = HERE / "results" / "service.json"
-CONNECTIONS = 64
 OUTSTANDING = 1_000_000
-FORECASTER = "bold(exp3)"
-DECISIONS = "/v1/experiments/ads/decisions"
 #: The same service, but every request has a transaction of its own.
 ONE_BY_ONE = "import belated.service.batch as batch; batch.TOGETHER = 1; from belated.cli import app; app()"
-PLAINLY = "from belated.cli import app; app()"
-
-HEADER = ["what", "ours", "other", "figure", "at least", "aim", "verdict"]
-
-
-class Row(NamedTuple):
-    """A line of the table."""
-
-    what: str
-    ours: str
-    other: str
-    value: float | None
-    least: float | None
-    aim: float | None
-    unit: str = "x"
-    small: bool = False
-
-    def line(self) -> list[str]:
-        """Column by column; small figures are good ones where `small` says so."""
-        sign = -1 if self.small else 1
-        verdict = "no result" if self.value is None else "for reading"
-        if self.value is not None and self.least is not None and self.aim is not None:
-            reached = [sign * self.value >= sign * limit for limit in (self.least, self.aim)]
-            verdict = "aim" if reached[1] else "ok" if reached[0] else "MISSED"
-        figures = ["-" if f is None else f"{f:.3g}{self.unit}" for f in (self.value, self.least, self.aim)]
-        return [self.what, self.ours, self.other, *figures, verdict]
-
-
-# --- servers ---
-
-
-@contextmanager
-def server(*command: str) -> Iterator[str]:
-    """A process that says its address in its first line."""
-    environ = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ)
-    try:
-        assert process.stdout is not None
-        words = process.stdout.readline().split()
-        if not words:
-            raise MissingError(f"{command[0]} did not start")
-        yield words[-1]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-
-
-def opened(database: object, *options: str, program: str = PLAINLY) -> AbstractContextManager[str]:
-    """Our service; its address."""
-    return server(sys.executable, "-c", program, "serve", "--database", str(database), "--port", "0", *options)
-
-
-@contextmanager
-def ours(database: object, *options: str, program: str = PLAINLY, forecaster: str = FORECASTER) -> Iterator[str]:
-    """The same with a new experiment called ads."""
-    with opened(database, *options, program=program) as url:
-        with Client(url) as client:
-            client.create("ads", ["a", "b", "c"], forecaster)
-        time.sleep(2.0)  # what has to be compiled is, beside the service
-        yield url
-
-
-@contextmanager
-def cluster() -> Iterator[str]:
-    """The address of a database on a PostgreSQL server of its own; fsync is on."""
-    from tests.postgres import MISSING, Cluster, binaries
-
-    programs = binaries()
-    if programs is None:
-        raise MissingError(MISSING)
-    made = Cluster(programs)
-    try:
-        yield made.new()
-    finally:
-        made.remove()
-
-
-# --- what is measured ---
-
-
-def load(url: str, seconds: float, body: str = "{}", rate: float = 0.0) -> dict[str, Any]:
-    """Load for a server, from a process of its own."""
-    command = [sys.executable, str(HERE / "load.py"), url, body, str(CONNECTIONS), str(seconds), str(rate)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MissingError(last_line(done.stderr))
-    result: dict[str, Any] = json.loads(done.stdout)
-    if result["errors"]:
-        raise MissingError(f"{result['errors']} of {result['requests']} requests to {url} failed")
-    return result
-
-
-def fsync(folder: Path, times: int = 200) -> float:
-    """Milliseconds of an fsync after 4 kB, in the middle."""
-    taken = []
-    with (folder / "probe").open("wb", buffering=0) as file:
-        for _ in range(times):
-            file.write(b"\0" * 4096)
-            started = time.perf_counter()
-            os.fsync(file.fileno())
-            taken.append(1000 * (time.perf_counter() - started))
-    return statistics.median(taken)
 
 
 def pairs(url: str, seconds: float) -> float:
@@ -205,38 +100,8 @@ def restart(file: Path) -> tuple[float, float]:
     return taken, after.children_user + after.children_system - before.children_user - before.children_system
 
 
-# --- the table ---
-
-
-class Bench:
-    """Measures group by group."""
-
-    def __init__(self, folder: Path, seconds: float, rounds: int) -> None:
-        self.folder = folder
-        self.seconds = seconds
-        self.rounds = rounds
-        self.rows: list[Row] = []
-        self.cells: dict[str, list[float]] = {}
-
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
-        print("  ".join(row.line()), flush=True)
-
-    def rates(self, sides: dict[str, Callable[[], float]]) -> None:
-        """Measure sides in turn, round after round."""
-        for _ in range(self.rounds):
-            for name, measure in sides.items():
-                self.cells.setdefault(name, []).append(measure())
-
-    def middle(self, name: str) -> float:
-        return statistics.median(self.cells[name])
-
-    def against(
-        self, what: str, one: str, other: str, least: float | None, aim: float | None, unit: str = "/s"
-    ) -> None:
-        """A row: the median of the rounds' ratios."""
-        ratio = statistics.median(a / b for a, b in zip(self.cells[one], self.cells[other], strict=True))
-        self.add(Row(what, *(f"{self.middle(side):,.0f}{unit}" for side in (one, other)), ratio, least, aim))
+class Bench(Scale, Table):
+    """The service beside others; and at scale."""
 
     def throughput(self) -> None:
         """64 connections on SQLite, and how even the answers are at half of the load."""
@@ -283,7 +148,7 @@ class Bench:
 
     def postgres(self) -> None:
         """Four workers on PostgreSQL."""
-        with cluster() as database, ours(database, "--workers", "4") as many, ours(self.folder / "beside.db") as one:
+        with cluster() as new, ours(new(), "--workers", "4") as many, ours(self.folder / "beside.db") as one:
             self.rates(
                 {
                     "postgres": lambda: float(load(many + DECISIONS, self.seconds)["rate"]),
@@ -302,16 +167,8 @@ class Bench:
         what = f"restart to first answer, {OUTSTANDING:,} outstanding"
         self.add(Row(what, f"{taken:.2f} s ({cpu:.2f} of CPU)", "-", taken, 5, 1, unit=" s", small=True))
 
-    def run(self, parts: list[str]) -> None:
-        """All parts; one that cannot be measured is a line that says why."""
-        for part in parts:
-            try:
-                getattr(self, part)()
-            except MissingError as error:
-                self.add(Row(f"{part}: {error}", "-", "-", None, None, None))
 
-
-PARTS = ["throughput", "client", "postgres", "restart"]
+PARTS = ["throughput", "client", "postgres", "restart", *Scale.PARTS]
 
 
 def main() -> None:
@@ -319,15 +176,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="how long one load lasts")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round of two seconds")
-    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part; several times")
+    parser.add_argument("--outstanding", type=int, default=OUTSTANDING, help="open decisions of the part outstanding")
     args = parser.parse_args()
     if args.quick:
         args.seconds, args.rounds = 2.0, 1
+    Bench.outstanding_most = args.outstanding
     with tempfile.TemporaryDirectory(prefix="belated-bench-") as name:
         folder = Path(name)
         bench = Bench(folder, args.seconds, args.rounds)
         before, busy = fsync(folder), os.getloadavg()[0]
-        bench.run([args.only] if args.only else PARTS)
+        bench.run(args.only or PARTS)
         probe = f"fsync: {before:.2f} ms before, {fsync(folder):.2f} ms after"
         probe += f"; load of the machine's {os.cpu_count()} CPUs: {busy:.1f} before, {os.getloadavg()[0]:.1f} after"
     print(table([row.line() for row in bench.rows], HEADER))

@@ -49,7 +49,7 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("boss", "POST", MADE, b"{no json"),
     ("boss", "POST", MADE, ADS | {"name": "few", "limits": {"outstanding": 1}}),
     ("boss", "POST", MADE, ADS | {"name": "fast", "expiry_seconds": 0.001}),
-    ("boss", "POST", MADE, ADS | {"name": "lin", "forecaster": "direct(linucb(size=2))"}),
+    ("boss", "POST", MADE, ADS | {"name": "lin", "forecaster": "direct(linucb(features=2))"}),
     ("boss", "GET", MADE, None),
     ("boss", "GET", ONE, None),
     ("boss", "GET", f"{MADE}/never", None),

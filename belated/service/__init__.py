@@ -2,7 +2,12 @@
 
 api.py       bodies of requests, and what they become in the ledger
 app.py       the routes
+desk.py      what they ask: all that has the ledger, and its clock
 batch.py     requests that wait are served together, by one thread that writes
+workers.py   several processes on one port: workers, and one writer
+writer.py    the writer's process, which has the desk
+remote.py    the desk as workers have it
+wire.py      the messages between them
 turns.py     who of them is next
 limits.py    rates of tokens, and large requests in slices
 connections.py  slow connections, and too many
