@@ -146,6 +146,19 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere():
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
 
 
+def test_it_works_under_a_path(opened, tmp_path):
+    server = Server(tmp_path / "path.db", "--root-path", "/belated")
+    try:
+        page = opened(f"{str(server.http.base_url).rstrip('/')}/belated/")
+        shows(page.locator(".welcome h2"), "No experiments yet")
+        assert "/belated/v1/experiments" in page.locator(".welcome pre").first.inner_text()
+        page.get_by_role("link", name="API").first.click()
+        shows(page.locator("h1").first, "belated: the API")
+        assert page.url.endswith("/belated/docs")
+    finally:
+        server.end()
+
+
 # --- the states ---
 
 

@@ -352,6 +352,16 @@ def test_traces_are_sent(tmp_path):
     assert server.process.returncode == 0
 
 
+def test_a_collector_that_is_silent_holds_nobody_up(tmp_path):
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    with socket.create_server(("127.0.0.1", 0)) as collector:
+        where = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.getsockname()[1]}"}
+        server = Server(tmp_path / "silent.db", environment=where)
+        server.create("ads")
+        server.end()
+    assert server.process.returncode == 0
+
+
 def test_a_level_hides_what_is_below(capsys):
     from belated.service import logs
     from belated.service.options import Format, Level

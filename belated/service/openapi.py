@@ -385,6 +385,7 @@ def page() -> bytes:
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>belated: the API</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        "<link rel='icon' href='dashboard/icon.svg' type='image/svg+xml'>"
         "<link rel='stylesheet' href='docs/style.css'></head><body><h1>belated: the API</h1>"
         f"<p>{escape(document()['info']['description'])} For programs: <a href='openapi.json'>/openapi.json</a>.</p>"
     ]

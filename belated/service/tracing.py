@@ -6,7 +6,9 @@ OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME and so on. What a `traceparent` header na
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Scope
 
 from belated.errors import InvalidArgument
+from belated.service.connections import Seldom
 from belated.service.requests import Seen
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 #: One of these asks for traces as `--traces` does.
 ADDRESSES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+#: Seconds that what is left is given in the end; and who says that a collector does not answer, again and again.
+LAST = 1.0
+EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 NOTHING = nullcontext()
 MISSING = "traces need opentelemetry: pip install 'belated[otel]'"
 
@@ -72,6 +78,7 @@ class Tracer:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         named = Resource.create() if os.environ.get("OTEL_SERVICE_NAME") else Resource.create({SERVICE_NAME: "belated"})
+        logging.getLogger(EXPORTER).filters = [Seldom()]
         self._provider = TracerProvider(resource=named, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("belated")
@@ -128,8 +135,10 @@ class Tracer:
         span.end(end)
 
     def close(self) -> None:
-        """Send what is left."""
-        self._provider.shutdown()
+        """Send what is left; a collector that does not answer holds nobody up."""
+        last = threading.Thread(target=self._provider.shutdown, name="belated traces", daemon=True)
+        last.start()
+        last.join(LAST)
 
 
 def both(one: Callable[[int, int, float], None], tracer: Tracer | None) -> Callable[[int, int, float], None]:
