@@ -15,7 +15,7 @@ import pytest
 
 from belated.ledger.experiment import make
 from belated.ledger.sqlite import SQLite
-from belated.ledger.store import Checkpoint, Event, State
+from belated.ledger.store import Checkpoint, Event, Head, State
 from belated.service import auth, dashboard
 from tests.test_service import ADS, Server
 
@@ -101,9 +101,10 @@ def stored(file, name, events, version=None, **more):
     store = SQLite(str(file), serve=True)
     with store.write() as session:
         number = session.add_experiment(row)
-        rows = (Event(number, *given) for given in events)
+        rows = (Event(number, place, *given) for place, given in enumerate(events, 1))
         while some := list(itertools.islice(rows, 10_000)):
             session.add_events(some)
+            session.put_heads([Head(number, some[-1].place, some[-1].place, some[-1].at)])
     store.close()
 
 
