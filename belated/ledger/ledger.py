@@ -393,8 +393,13 @@ class Ledger:
         """The experiments whose states are to be put on record now."""
         if not isinstance(item, Save):
             return []
-        named = {experiment.id for experiment in self.experiments() if self._refusal(experiment) is None}
-        return sorted(number for number, each in self._running.items() if number in named and each.unsaved())
+        found = []
+        for each in self.experiments():
+            if each.id in self._running and self._refusal(each) is None:
+                with suppress(Exception):  # what fails here fails again where it is asked for, alone
+                    running = self._run(each)  # as it is now: others may have changed it
+                    found += [each.id] if running.unsaved() else []
+        return found
 
     def _save(self, limit: int, session: Writer, now: float) -> bool:
         more = False
