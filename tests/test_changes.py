@@ -332,14 +332,14 @@ def test_names_that_cannot_be_seen_are_refused_and_old_ones_open(store: Store) -
         with pytest.raises(InvalidArgument, match=f"U[+]{ord(letter):04X}, which cannot be seen"):
             experiment.make("names", ["a", f"b{letter}c"], "bold(ucb1)")
         with pytest.raises(InvalidArgument, match="cannot be seen"):
-            ads.renamed(0, f"b{letter}c", 0)
+            ads.renamed(0, f"b{letter}c", 0, 1)
         with pytest.raises(InvalidArgument, match="cannot be seen"):
             ads.grown(f"b{letter}c")
     for name in ("é", "日本", "a b", "👩\u200d🔬", "<b>", "עברית"):
         assert experiment.make("names", ["a", name], "bold(ucb1)").actions[1] == name
     old = ads.row()._replace(spec=ads.row().spec.replace('"b"', '"b\\u202ec"'))
     assert Experiment.from_row(old).actions[1] == "b\u202ec"
-    assert Experiment.from_row(old).renamed(1, "plain", 0).actions[1] == "plain"
+    assert Experiment.from_row(old).renamed(1, "plain", 0, 1).actions[1] == "plain"
 
 
 def test_a_delete_that_was_not_carried_out_deletes_nothing(store: Store) -> None:

@@ -12,16 +12,17 @@ from belated.errors import InvalidArgument, ServiceError, Unsupported
 from belated.forecasters.instance import Instance
 from belated.kernels.random import key_of
 from belated.ledger import player as player_module
-from belated.ledger import work as work_module
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import ACTIONS, Experiment, make
 from belated.ledger.export import export
 from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Grow, Replace, Upkeep, ticket_of
 from belated.ledger.ledger import Ledger
-from belated.ledger.player import make_instance
+from belated.ledger.player import Player, make_instance
+from belated.ledger.store import ALL
 from belated.ledger.verify import verify
 from tests.postgres import cluster  # noqa: F401
+from tests.rows import all_events, states_now
 from tests.serving import Server, kill
 
 GROW = ["ucb1", "klucb", "chernoffucb", "thompsonbernoulli", "epsilongreedy", "linucb", "linearthompson", "percontext"]
@@ -219,17 +220,14 @@ def test_it_decides_as_instances_grown_by_hand(name, kind, tmp_path):
         else:
             assert ledger.serve([Cancel(experiment, [ticket_of(mine.ticket)])]) == [["cancelled"]]
             oracle.cancel(theirs)
-    with ledger.store.read() as session:
-        stored = [state.data for state in session.all_states(experiment.id)]
-    assert stored == [instance.state.tobytes() for instance in oracle.instances]
+    assert bytes_of(ledger, experiment) == [instance.state.tobytes() for instance in oracle.instances]
     assert experiment.actions[-3:] == ("new 25", "new 26", "new 60") and experiment.learner == oracle.learner
     assert checked(ledger) == {"ads": "identical"}
     ledger.store.close()
 
 
 @pytest.mark.parametrize("kind", ["bold", "direct"])
-def test_open_decisions_stay_valid(file, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(work_module, "CHUNK", 2)
+def test_open_decisions_stay_valid(file, kind, tmp_path):
     ledger = opened(file)
     experiment = create(ledger, f"{kind}(ucb1)", retention_seconds=1000)
     before = [decide(ledger, experiment) for _ in range(5)]
@@ -255,8 +253,8 @@ def test_open_decisions_stay_valid(file, kind, tmp_path, monkeypatch):
     assert (told["additions"], told["decisions"], told["feedback"]) == (1, 13, 6)
     assert len(told["pulls"]) == len(told["actions"]) == 4 and sum(told["pulls"]) == 13
     assert told["actions"][3]["name"] == "d" and told["actions"][3]["rewards"] == 1
-    grown = [event for event, _ in events(ledger, experiment) if event.kind == "grow"]
-    assert {event.action for event in grown} == {3} and len(grown) == (6 if kind == "bold" else 1)
+    (grown,) = (event for event in events(ledger, experiment) if event.kind == "grow")  # however many instances
+    assert (grown.place, grown.action, grown.instance) == (7, 3, ALL if kind == "bold" else 0)
     assert export(ledger.store, "ads", tmp_path / "ads.parquet") == 13
     rows = pq.read_table(tmp_path / "ads.parquet").to_pylist()
     assert all(row["name"] == experiment.actions[row["action"]] for row in rows) and rows[-1]["name"] == "d"
@@ -266,7 +264,14 @@ def test_open_decisions_stay_valid(file, kind, tmp_path, monkeypatch):
 
 def events(ledger, experiment):
     with ledger.store.read() as session:
-        return list(session.events_of(experiment.id))
+        return all_events(session, experiment.id)
+
+
+def bytes_of(ledger, experiment):
+    """Every state, as the log has it."""
+    plain = Player(experiment, make_instance(experiment, plain=True))
+    with ledger.store.read() as session:
+        return [state.data for state in states_now(session, experiment, plain)]
 
 
 def test_statistics_go_on_from_what_was_saved(file):
@@ -317,9 +322,9 @@ def test_retention_and_verify_across_a_growth(ledger, at):
     with ledger.store.read() as session:
         kept = session.checkpoints(experiment.id)
         sizes = {len(each.state.data) for some in kept.values() for each in some}
-    assert len(sizes) == (2 if at == "both" else 1)
+    assert len(sizes) == (1 if at == "before" else 2)  # states that were not used since are as they were
     with ledger.store.write() as session:  # all that lies before the newest checkpoint
-        assert session.purge(experiment.id, session.now() + 1, 10_000) > 0
+        assert session.purge(experiment.id, session.now() + 1, 10_000, 10_000) > 0
     assert checked(ledger) == {"ads": "identical"}
 
 
@@ -359,7 +364,7 @@ def test_wrong_names_and_times(ledger):
     other = Grow(experiment, "e", ledger.prepare(experiment.grown("e")))  # made for four, and then it is the fifth
     one, two, three = ledger.serve([first, again, other])
     assert one.actions == ("a", "b", "c", "d") and two.kind == "exists" and three.actions == ("a", "b", "c", "d", "e")
-    assert [event.action for event, _ in events(ledger, experiment)] == [3, 4]
+    assert [event.action for event in events(ledger, experiment)] == [3, 4]
     assert {decide(ledger, three).action for _ in range(3)} == {0}  # BOLD: three instances, each its first
     for name in ("", "x" * 201):
         assert ledger.serve([Grow(three, name, first.player)])[0].kind == "invalid"
@@ -380,12 +385,11 @@ def test_limits():
 
 
 def test_a_growth_that_fails_changes_nothing(ledger, monkeypatch):
-    experiment = create(ledger, "bold(ucb1)")
+    experiment = create(ledger, "direct(ucb1)")
     made = [decide(ledger, experiment) for _ in range(5)]
     item = Grow(experiment, "d", ledger.prepare(experiment.grown("d")))
     with monkeypatch.context() as patched:
-        patched.setattr(work_module, "CHUNK", 2)
-        patched.setattr(type(item.player), "grow", fails_after(3, type(item.player).grow))
+        patched.setattr(Player, "grow", fails)
         (refused,) = ledger.serve([item])
     assert refused.kind == "internal"
     assert ledger.find("ads").actions == ("a", "b", "c") and checked(ledger) == {"ads": "identical"}
@@ -396,15 +400,24 @@ def test_a_growth_that_fails_changes_nothing(ledger, monkeypatch):
     assert checked(ledger) == {"ads": "identical"}
 
 
-def fails_after(count, right):
-    def grow(self, *given):
-        nonlocal count
-        count -= 1
-        if count < 0:
-            raise RuntimeError("a fault")
-        return right(self, *given)
+def test_a_state_that_cannot_grow_yet_is_as_it_was(ledger, monkeypatch):
+    """States that have lives of their own grow when they are next used: what fails then leaves the others alone."""
+    experiment = create(ledger, "bold(ucb1)")
+    made = [decide(ledger, experiment) for _ in range(5)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Player, "grow", fails)
+        grown = grow(ledger, experiment, "d")
+        log = events(ledger, grown)
+        (refused,) = ledger.serve([Feedback(grown, [(ticket_of(made[0].ticket), 1.0)])])
+        assert refused.kind == "internal" and "a fault" in str(refused)
+        assert decide(ledger, grown).name == "a"  # of a new instance
+    assert len(events(ledger, grown)) == len(log) + 1 and checked(ledger) == {"ads": "identical"}
+    assert [feed(ledger, grown, each, 1.0) for each in made] == ["applied"] * 5
+    assert checked(ledger) == {"ads": "identical"}
 
-    return grow
+
+def fails(*_):
+    raise RuntimeError("a fault")
 
 
 def test_verify_sees_a_growth_that_was_tampered_with(tmp_path):

@@ -127,8 +127,9 @@ def folded(forecaster, steps, **more):
     made = experiment(forecaster, "ucb1", **more)
     fold = Fold(3)
     for k, (action, kind, value, delay) in enumerate(steps):
-        fold.add(Event(1, k, 1, "decide", None, action, 1.0, None, None, float(k)))
-        fold.add(Event(1, k, 2, kind, None, action, None, None if value is None else repr(value), delay, k + 0.5))
+        fold.add(Event(1, 2 * k + 1, k, 1, "decide", None, action, 1.0, None, None, float(k)))
+        told = None if value is None else repr(value)
+        fold.add(Event(1, 2 * k + 2, k, 2, kind, None, action, None, told, delay, k + 0.5))
     return fold.statistics(made, {"late": 4}, {})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from belated.ledger.experiment import make
-from belated.ledger.items import Cancel, Create, Decide, Decided, Feedback, Sweep, ticket_of
+from belated.ledger.items import Cancel, Create, Decide, Decided, Feedback, Save, Sweep, ticket_of
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
 from belated.ledger.store import Remark
@@ -35,9 +35,11 @@ def test_no_statement_looks_through_everything(tmp_path: Path, forecaster: str) 
     connection = store._writer.connection
     connection.set_trace_callback(seen.add)
     for number in range(3):
+        ledger._running[made.id].forget()  # it begins again, with what is on record
         answers: list[list[Decided]] = ledger.serve([Decide(made, [None] * 9, key=f"key {number}"), Sweep()])[:1]
         tickets = [ticket_of(each.ticket) for each in answers[0]]
         ledger.serve([Feedback(made, [(ticket, 1.0) for ticket in tickets[:4]] * 2), Cancel(made, tickets[4:6])])
+        ledger.serve([Save(3)])
     connection.set_trace_callback(None)
     plans = {}
     for statement in seen:

@@ -404,7 +404,13 @@ class Ledger:
             head.experiment for head in heads.values() if head.written < head.last == self._lasts.get(head.experiment)
         }
         self._lasts = {head.experiment: head.last for head in heads.values()}
-        return sorted(each.id for each in self.experiments() if each.id in mine | idle and self._refusal(each) is None)
+        found = []
+        for each in self.experiments():
+            if each.id in mine | idle and self._refusal(each) is None:
+                with suppress(Exception):  # what fails here fails again where it is asked for, alone
+                    self._run(each)  # as it is now: others may have changed it
+                    found.append(each.id)
+        return found
 
     def _save(self, limit: int, session: Writer, now: float) -> bool:
         more, named = False, {each.id: each for each in self.experiments()}

@@ -185,30 +185,37 @@ class Replay:
         known = next(stored, None)
         for instance, own in groupby(self._events(OWN, 1 << 62), lambda pair: pair[0].instance):
             while known is not None and known[0].instance < instance:
-                self._one(known[0], known[1], iter(()))
+                self._one(*known, iter(()))
                 known = next(stored, None)
-            mine = known is not None and known[0].instance == instance
-            if mine:
-                assert known is not None
-                self._one(known[0], known[1], own)
+            if known is not None and known[0].instance == instance:
+                self._one(*known, own)
                 known = next(stored, None)
             else:
-                self._one(self._of(len(self.experiment.actions)).fresh(instance), [], own)
+                self._one(State(instance, 0, True, b""), [], own, on_record=False)
         while known is not None:
-            self._one(known[0], known[1], iter(()))
+            self._one(*known, iter(()))
             known = next(stored, None)
 
-    def _one(self, stored: State, checkpoints: list[Checkpoint], events: Iterator[Told]) -> None:
+    def _one(
+        self, stored: State, checkpoints: list[Checkpoint], events: Iterator[Told], on_record: bool = True
+    ) -> None:
         """A state by itself, of a rule that takes whichever is free."""
         first = next(events, None)
         chosen = _from(checkpoints, None if first is None else first[0].seq)
-        place = chosen.state.place if chosen is not None else 0 if first is None else first[0].place - 1
+        if chosen is not None:
+            place = chosen.state.place
+        else:  # the first ones are made with the experiment, others where they are first used
+            place = 0
+            if first is not None and stored.instance >= self.experiment.forecaster.seats:
+                place = first[0].place - 1
         room = self._room(stored.instance, place, 0 if chosen is None else chosen.state.seq)
         room.next = stored.instance
         state = room.player.fresh(stored.instance, stored.pool) if chosen is None else chosen.state
         state.place = place
         room.states[stored.instance] = state
-        if state.seq == stored.seq:
+        if not on_record:
+            self.states += 1
+        elif state.seq == stored.seq:
             self._meet(room, [stored])
         # What is on record may be younger than the events that were read before it.
         for event, row in chain(() if first is None else (first,), events, self._more(state, stored)):
