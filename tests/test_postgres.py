@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -26,6 +27,7 @@ from typer.testing import CliRunner
 from belated.cli import app
 from belated.errors import InvalidState
 from belated.ledger import experiment, schema
+from belated.ledger import postgres as postgres_module
 from belated.ledger import replica as replica_module
 from belated.ledger.database import open_store, shown
 from belated.ledger.errors import Refused, StorageError
@@ -49,6 +51,7 @@ from belated.ledger.verify import verify
 from tests.postgres import Cluster, cluster, database  # noqa: F401
 from tests.serving import children
 
+REAL_TIME = time.time
 BOLD = {"name": "bold", "learner": {"name": "exp3"}}
 QPMD = {"name": "qpmd", "learner": {"name": "ucb1"}}
 DIRECT = {"name": "direct", "learner": {"name": "ucb1"}}
@@ -437,14 +440,18 @@ class Ledgers:
 
 
 def at_day(database: str, days: float) -> None:
-    """Let the database's clock be so many days away, for who writes."""
+    """Let the clocks be so many days away, for who writes."""
+    postgres_module.time.time = lambda: REAL_TIME() + days * 86400.0  # type: ignore[attr-defined]
     (body,) = query(database, "SELECT pg_get_functiondef('belated_lock'::regproc)")[0]
     clock = "extract(epoch FROM clock_timestamp())"
     query(database, re.sub(re.escape(clock) + r"[^;]*;", f"{clock} + {days * 86400.0};", body))
 
 
 @pytest.mark.parametrize("forecaster", [BOLD, QPMD, DIRECT], ids=["bold", "qpmd", "direct"])
-def test_old_days_go_with_their_tables_and_what_is_open_stays(database: str, forecaster: dict[str, Any]) -> None:
+def test_old_days_go_with_their_tables_and_what_is_open_stays(
+    database: str, forecaster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_module, "time", SimpleNamespace())
     rules = {"retention_seconds": 86400.0, "limits": {"outstanding": 500}}
     with ledgers(database, 2) as (one, two):
         at_day(database, -5)

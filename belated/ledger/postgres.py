@@ -29,6 +29,7 @@ from belated.ledger.files import make_private
 from belated.ledger.schema import DIVIDED
 from belated.ledger.store import (
     DAY,
+    HEAD,
     OWN,
     Checkpoint,
     Closing,
@@ -81,7 +82,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool, place"
-HEAD = ", ".join(Head._fields)
+HEADS = ", ".join(HEAD)
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 TOKEN = ", ".join(Token._fields)
@@ -136,9 +137,10 @@ CHECKPOINT_COLUMNS = ("experiment", *STATE_COLUMNS, "blob", "floor", "at")
 class Session:
     """One connection; in a `write`, one transaction, in pipeline mode."""
 
-    def __init__(self, connection: psycopg.Connection[Any], days: set[int]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], days: set[int], ends: dict[int, Any]) -> None:
         self.connection = connection
         self.days = days  # those that have tables, as far as is known; shared by all sessions
+        self.ends = ends  # the last events of logs that rest, see `_with_end`; shared too
         self._begun: psycopg.Cursor[Any] | None = None
         self._clock: float | None = None
         self._changes = 0
@@ -223,14 +225,33 @@ class Session:
         return [ExperimentRow._make(row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id")]
 
     def heads(self, experiments: Sequence[int] | None = None) -> dict[int, Head]:
-        return _heads(self._ask_heads(experiments))
+        return self._heads(*self._ask_heads(experiments))
 
-    def _ask_heads(self, experiments: Sequence[int] | None) -> psycopg.Cursor[Any]:
+    def _ask_heads(self, experiments: Sequence[int] | None) -> tuple[psycopg.Cursor[Any], int]:
+        """With the last events of these days; and the first of them."""
+        today = day_of(time.time())  # of this machine: its clock may be wrong, but not by a day
+        days = [day for day in (today - 1, today, today + 1) if day in self.days]
+        last = [f"(SELECT max(place) FROM events_{day} e WHERE e.experiment = h.experiment)" for day in days]
+        sql = f"SELECT {HEADS}, greatest({', '.join(['counted', *last])}) FROM heads h"
         if experiments is None:
-            return self.run(f"SELECT {HEAD} FROM heads")
-        return self.run(
-            f"SELECT {HEAD} FROM heads WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)
-        )
+            return self.run(sql), today - 1
+        return self.run(f"{sql} WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)), today - 1
+
+    def _heads(self, rows: Iterable[Sequence[Any]], first: int) -> dict[int, Head]:
+        return {row[0]: self._with_end(Head._make(row), first) for row in rows}
+
+    def _with_end(self, head: Head, first: int) -> Head:
+        """Where nobody put states on record for days, the last event may be older: that is looked for once."""
+        since = day_of(head.written_at) - 1
+        if since >= first or not head.written_at:
+            return head
+        known, upto, last = self.ends.get(head.experiment, (0.0, 0, 0))
+        if (known, upto) != (head.written_at, first):
+            begin = upto if known == head.written_at else since
+            sql = f"SELECT max(place) FROM events WHERE experiment = %s AND day >= {begin} AND day < {first}"
+            last = max(self.run(sql, (head.experiment,)).fetchall()[0][0] or 0, last if begin == upto else 0)
+            self.ends[head.experiment] = (head.written_at, first, last)
+        return head._replace(last=max(head.last, last))
 
     def look(
         self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]
@@ -239,7 +260,11 @@ class Session:
         decisions = self._ask_decisions(tickets)
         # Two days are enough, but for clocks: this is before the database's is known.
         found = self._ask_keys(keys) if keys else []
-        return _heads(heads), self._decisions(tickets, decisions), {(row[0], row[1]): Key._make(row) for row in found}
+        return (
+            self._heads(*heads),
+            self._decisions(tickets, decisions),
+            {(row[0], row[1]): Key._make(row) for row in found},
+        )
 
     def decisions(self, tickets: Sequence[bytes]) -> dict[bytes, DecisionRow]:
         return self._decisions(tickets, self._ask_decisions(tickets))
@@ -382,12 +407,11 @@ class Session:
         self._changed()
 
     def put_heads(self, rows: Iterable[Head]) -> None:
-        names = Head._fields
-        others = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        others = ", ".join(f"{name} = excluded.{name}" for name in HEAD[1:])
         self.run(
-            f"INSERT INTO heads ({HEAD}) SELECT * FROM {_unnest(names)} "
+            f"INSERT INTO heads ({HEADS}) SELECT * FROM {_unnest(HEAD)} "
             f"ON CONFLICT (experiment) DO UPDATE SET {others}",
-            _columns(names, rows),
+            _columns(HEAD, (row[:-1] for row in rows)),
         )
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
@@ -599,10 +623,6 @@ def _state(row: Sequence[Any]) -> State:
     return State(instance, seq, bool(free), *rest)
 
 
-def _heads(rows: Iterable[Sequence[Any]]) -> dict[int, Head]:
-    return {row[0]: Head._make(row) for row in rows}
-
-
 class Postgres:
     """A database on a PostgreSQL server.
 
@@ -623,6 +643,7 @@ class Postgres:
         self._writes = serve or write
         self.migrates = migrate
         self._days: set[int] = set()
+        self._ends: dict[int, Any] = {}
         self._writer: Session | None = None
         self._idle: list[Session] = []
         self._guard = threading.Lock()
@@ -653,7 +674,7 @@ class Postgres:
         except BaseException:
             connection.close()
             raise
-        return Session(connection, self._days)
+        return Session(connection, self._days, self._ends)
 
     def _prepare(self, connection: psycopg.Connection[Any], serve: bool, earlier: bool) -> None:
         """Tables of this version, whoever of several processes makes them."""
@@ -661,7 +682,7 @@ class Postgres:
             raise InvalidState(f"{self.name} is PostgreSQL {connection.info.server_version // 10000}; 13 is the oldest")
         with connection.transaction():
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
-            session = Session(connection, self._days)
+            session = Session(connection, self._days, self._ends)
             version = self._version(session)
             schema.refuse(self.name, version, serve=serve, migrate=self.migrates or earlier)
             if version < schema.SCHEMA and self._writes:

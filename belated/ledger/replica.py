@@ -16,7 +16,7 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.follow import follow
 from belated.ledger.player import Player, Rows
-from belated.ledger.store import OWN, Event, Head, Queued, Reader, State
+from belated.ledger.store import OWN, DecisionRow, Event, Head, Queued, Reader, State
 
 #: Events that are read at a time.
 CHUNK = 2000
@@ -35,6 +35,7 @@ class Replica(Rows):
         super().__init__(player, head.written)
         self.at = head.written_at
         self.written = head.written
+        self.counted = head.counted
         self.rounds, self.instances, self.outstanding = head.rounds, head.instances, head.outstanding
         self.session = session
         #: States that are not on record as they are: since which event, in this order.
@@ -101,7 +102,6 @@ class Replica(Rows):
             if not events:
                 raise Damaged(f"its log ends at {self.place}, and {head.last} events were appended")
             self._follow(events)
-        self.rounds, self.instances, self.outstanding = head.rounds, head.instances, head.outstanding
         self.saved(head.written)
 
     def _follow(self, events: Sequence[Event]) -> None:
@@ -121,10 +121,21 @@ class Replica(Rows):
                     follow(self, event, row)
                 finally:
                     self.next = None
+            self._count(event, row)
             self.at = event.at
             size = self.experiment.size_at(self.place) if event.kind == "grow" else 0
             if size:
                 self.play_on(self._whole if size == self._whole.actions else self.sized(size))
+
+    def _count(self, event: Event, row: DecisionRow | None) -> None:
+        if event.ticket is None or row is None or event.place <= self.counted:
+            return
+        if event.kind == "decide":
+            self.rounds = max(self.rounds, row.round)
+            self.instances = max(self.instances, row.instance + 1)
+            self.outstanding += 1
+        else:
+            self.outstanding -= 1
 
     def change(self, experiment: Experiment, player: Player) -> None:
         """The experiment changed, by this process or another."""

@@ -96,7 +96,7 @@ _COUNTERS = """CREATE TABLE counters (
         experiment {big} NOT NULL, kind TEXT NOT NULL, count {big} NOT NULL, PRIMARY KEY (experiment, kind)
     ) {clustered} {busy}"""
 _HEADS = """CREATE TABLE heads (
-        experiment {big} PRIMARY KEY, last {big} NOT NULL, written {big} NOT NULL, written_at {real} NOT NULL,
+        experiment {big} PRIMARY KEY, counted {big} NOT NULL, written {big} NOT NULL, written_at {real} NOT NULL,
         rounds {big} NOT NULL, instances {big} NOT NULL, outstanding {big} NOT NULL
     ) {clustered} {busy}"""
 

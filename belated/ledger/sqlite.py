@@ -21,6 +21,7 @@ from belated.ledger import schema
 from belated.ledger.errors import StorageError
 from belated.ledger.files import make_private
 from belated.ledger.store import (
+    HEAD,
     OWN,
     Checkpoint,
     Closing,
@@ -48,7 +49,7 @@ LOG = 16_000
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool, place"
-HEAD = ", ".join(Head._fields)
+HEADS = ", ".join(HEAD)
 EVENT = ", ".join(Event._fields)
 DECISION = ", ".join(DecisionRow._fields)
 TOKEN = ", ".join(Token._fields)
@@ -144,7 +145,8 @@ class Session:
         return self.run(sql, (experiment,)).fetchall()
 
     def heads(self, experiments: Sequence[int] | None = None) -> dict[int, Head]:
-        sql = f"SELECT {HEAD} FROM heads"
+        last = "max(counted, coalesce((SELECT max(place) FROM events e WHERE e.experiment = heads.experiment), 0))"
+        sql = f"SELECT {HEADS}, {last} FROM heads"
         rows = self.run(sql) if experiments is None else self._among(f"{sql} WHERE experiment IN", (), experiments)
         return {row[0]: Head._make(row) for row in rows}
 
@@ -223,7 +225,7 @@ class Session:
         self.run("DELETE FROM heads WHERE experiment = ?", (experiment,))
 
     def put_heads(self, rows: Iterable[Head]) -> None:
-        self._insert(f"INSERT OR REPLACE INTO heads ({HEAD})", rows)
+        self._insert(f"INSERT OR REPLACE INTO heads ({HEADS})", (row[:-1] for row in rows))
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
         rows = ((experiment, *state_row(state)) for state in states)

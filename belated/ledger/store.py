@@ -59,17 +59,24 @@ def state_row(state: State) -> tuple[Any, ...]:
 class Head(NamedTuple):
     """Where an experiment's log stands; who writes to it has this row locked.
 
-    `last` is the place of its last event, `written` one up to which all states are on record (each as it was then or
-    later), and `written_at` when that was so.
+    `written` is a place up to which all states are on record (each as it was then or later), `written_at` when that was
+    so, and `counted` the place at which there were so many rounds, instances and open decisions. The row changes only
+    when states are put on record: one that changed with every batch would be slow as long as anybody, such as a dump,
+    looks at an old state of the database. `last`, the place of the last event, is found in the log.
     """
 
     experiment: int
-    last: int = 0
+    counted: int = 0
     written: int = 0
     written_at: float = 0.0
     rounds: int = 0
     instances: int = 0
     outstanding: int = 0
+    last: int = 0
+
+
+#: What of a head is stored.
+HEAD = Head._fields[:-1]
 
 
 class DecisionRow(NamedTuple):

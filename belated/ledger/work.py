@@ -82,7 +82,8 @@ class Running:
             self._put_queues(session)
         written = replica.saved_these(states)
         at = now if written == replica.place else head.written_at
-        session.put_heads([head._replace(written=written, written_at=at)])
+        counts = (replica.rounds, replica.instances, replica.outstanding)
+        session.put_heads([Head(self.experiment.id, replica.place, written, at, *counts)])
         return len(states), written == replica.place
 
     def _put_queues(self, session: Writer) -> None:
@@ -110,7 +111,6 @@ class Page:
         self.counts: Counter[tuple[int, str]] = Counter()
         self.keys: list[Key] = []
         self.extended: list[Key] = []
-        self._moved: dict[int, Head] = {}
 
     def add(self, work: Work) -> None:
         """What was done to one experiment."""
@@ -121,20 +121,12 @@ class Page:
         self.remarks += work.remarks
         self.counts.update({(number, kind): count for kind, count in work.counts.items()})
         if work.events:
-            head = self.heads[number]._replace(
-                last=replica.place,
-                rounds=replica.rounds,
-                instances=replica.instances,
-                outstanding=replica.outstanding,
-            )
-            self.heads[number] = self._moved[number] = head
+            self.heads[number] = self.heads[number]._replace(last=replica.place)
             replica.at = work.now
 
     def write(self) -> None:
         """All of it."""
         session = self.session
-        if self._moved:
-            session.put_heads(self._moved[number] for number in sorted(self._moved))
         if self.decisions:
             session.add_decisions(self.decisions)
         if self.closings:
