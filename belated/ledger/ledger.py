@@ -179,19 +179,25 @@ class Ledger:
     def statistics(self, experiment: Experiment) -> dict[str, Any]:
         """What happened so far, up to the last commit."""
         experiment = self._known(experiment)
-        return self.folder.statistics(experiment, self._queues(experiment) if experiment.forecaster.queues() else None)
+        return self.folder.statistics(experiment, self._queues(experiment) if experiment.forecaster.queues() else {})
 
-    def _queues(self, experiment: Experiment) -> dict[int, int]:
-        """How much waits in each queue: as the replica here has it, or one that is made for it where that is behind."""
+    def _queues(self, experiment: Experiment) -> dict[int, int] | None:
+        """How much waits in each queue: as the replica here has it, or one that is made for it where that is behind.
+        None where it cannot be known: why is told where the experiment is asked for something."""
         running = self._running.get(experiment.id)
         with self.store.read() as session:
-            head = session.heads([experiment.id])[experiment.id]
-            replica = None if running is None else running.replica
-            if replica is None or replica.place != head.last:
-                instance = make_instance(experiment)
-                plain = None if instance.compiled() else make_instance(experiment, plain=True)
-                replica = Replica(Player(experiment, plain or instance), head, session)
-                replica.catch_up(head)
+            try:
+                head = session.heads([experiment.id])[experiment.id]
+                replica = None if running is None else running.replica
+                if replica is None or replica.place != head.last:
+                    instance = make_instance(experiment)
+                    plain = None if instance.compiled() else make_instance(experiment, plain=True)
+                    replica = Replica(Player(experiment, plain or instance), head, session)
+                    replica.catch_up(head)
+            except self.store.spoils:
+                raise
+            except Exception:
+                return None
             return {cell: len(queue) for cell, queue in replica.queues.copy().items()}
 
     def _known(self, experiment: Experiment) -> Experiment:
@@ -208,7 +214,7 @@ class Ledger:
         states go on record before upkeep.
         """
         if any(isinstance(item, Upkeep) for item in items):
-            while self._serve([Save()])[0] is True:
+            while self._serve([Save(all=True)])[0] is True:
                 pass
             with suppress(StorageError):
                 self.folder.catch_up()  # no event may go that is not in the statistics
@@ -296,6 +302,8 @@ class Ledger:
             else:
                 answers[0] = self._single(items[0], due, rows, now)
             self._page.write()
+        for key in self._page.worked:
+            self.faults.worked(key)
         if isinstance(items[0], SHARED):
             return answers
         self._committed(items[0], answers[0])
@@ -393,12 +401,16 @@ class Ledger:
         """The experiments whose states are to be put on record now."""
         if not isinstance(item, Save):
             return []
+        behind = {number for number, running in self._running.items() if running.unsaved()}
+        if item.all:  # what nobody was asked about since a start, too
+            with self.store.read() as session:
+                behind = {head.experiment for head in session.heads().values() if head.written < head.last}
         found = []
         for each in self.experiments():
-            if each.id in self._running and self._refusal(each) is None:
+            if each.id in behind and self._refusal(each) is None:
                 with suppress(Exception):  # what fails here fails again where it is asked for, alone
-                    running = self._run(each)  # as it is now: others may have changed it
-                    found += [each.id] if running.unsaved() else []
+                    self._run(each)  # as it is now: others may have changed it
+                    found.append(each.id)
         return found
 
     def _save(self, limit: int, session: Writer, now: float) -> bool:
@@ -407,7 +419,14 @@ class Ledger:
             if limit <= 0:
                 return True
             running = self._running[number]
-            states, finished = running.save(head, session, now, limit)
+            try:
+                states, finished = running.save(head, session, now, limit)
+            except self.store.spoils:
+                raise
+            except Exception as error:  # it can only be read so far; the others are written
+                running.forget()
+                self.faults.failed(number, running.experiment.name, error)
+                continue
             limit -= running.experiment.cost * states
             more = more or not finished
         return more
@@ -538,7 +557,7 @@ class Ledger:
             for row in rows:
                 self._expire(experiment, [row], now, alone=True)
             return
-        self.faults.worked(("expiry", experiment.id))
+        self._page.worked.add(("expiry", experiment.id))
         self._page.add(work)
         if alone:
             self._page.write()
@@ -592,7 +611,7 @@ class Ledger:
                 requests.refuse(self.faults.failed(experiment.id, experiment.name, error))
                 return [requests]
             return [each for one in requests.alone() for each in self._ask(experiment, one, now, alone=True)]
-        self.faults.worked(experiment.id)
+        self._page.worked.add(experiment.id)
         self._page.add(work)
         self._page.keys += requests.keys
         self._page.extended += requests.extended
