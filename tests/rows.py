@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Save
 from belated.ledger.ledger import Ledger
@@ -41,8 +39,8 @@ def states_now(session: Reader, experiment: Experiment, player: Player | None = 
     return [state for _, state in sorted(replica.states.items())]
 
 
-def save(ledger: Ledger, **more: Any) -> None:
+def save(ledger: Ledger, limit: int = 2000) -> None:
     """Put all states on record."""
-    while (more_to_do := ledger.serve([Save(**more)])[0]) is True:
+    while (more := ledger.serve([Save(limit, all=True)])[0]) is True:
         pass
-    assert more_to_do is False, more_to_do
+    assert more is False, more

@@ -21,11 +21,13 @@ import httpx
 
 from belated.ledger.database import open_store
 from belated.ledger.ledger import Ledger
+from belated.ledger.store import Event
 from belated.ledger.verify import verify
 from belated.service.desk import Desk
 from belated.service.metrics import Metrics
 from belated.service.remote import Remote
 from belated.service.writer import accept
+from tests.rows import all_decisions, all_events
 
 
 def children(pid: int, kind: str = "") -> list[int]:
@@ -302,8 +304,8 @@ def check(load: Load) -> None:
         with store.read() as session:
             names = {row.id: row.name for row in session.experiments()}
             found = session.decisions(tickets)
-            events = {name: list(session.events_of(number)) for number, name in names.items()}
-            states = {name: list(session.all_states(number)) for number, name in names.items()}
+            events = {name: all_events(session, number) for number, name in names.items()}
+            heads = {names[number]: head for number, head in session.heads().items()}
         for ticket, made in load.decided.items():
             row = found.get(bytes.fromhex(ticket))
             assert row is not None, f"the acknowledged decision {made} is lost"
@@ -318,10 +320,12 @@ def check(load: Load) -> None:
                 assert row.state in {"cancelled": ("cancelled",)}.get(status, ("open", "expired")), (status, row)
         assert all(len(set(each)) == len(each) for each in rounds.values()), "a round was given out twice"
         for name, all_ in events.items():
-            ends = Counter(event.ticket for event, _ in all_ if event.kind != "decide")
+            ends = Counter(event.ticket for event in all_ if event.kind != "decide")
             assert not ends or max(ends.values()) == 1, "a decision ended twice"
+            assert [event.place for event in all_] == list(range(1, heads[name].last + 1)), "the log has gaps"
+            assert sum(event.kind == "decide" for event in all_) == heads[name].rounds, "rounds have gaps"
             if name.startswith("bold"):
-                check_pool(load, name, [event for event, _ in all_], states[name])
+                check_pool(load, name, all_, heads[name].instances)
         reports = list(verify(store))
         assert {report.verdict for report in reports} == {"identical"}, [str(report) for report in reports]
     finally:
@@ -335,8 +339,9 @@ def check_counts(load: Load) -> None:
         ledger = Ledger(store)
         for experiment in ledger.experiments():
             with store.read() as session:
-                rows = [row for some in session.decisions_of(experiment.id, 1000) for row in some]
-                outstanding = session.outstanding(experiment.id)
+                rows = all_decisions(session, experiment.id)
+                outstanding = session.heads([experiment.id])[experiment.id].outstanding
+            assert [row.round for row in rows] == list(range(1, len(rows) + 1))
             states = Counter(row.state for row in rows)
             pulls = Counter(row.action for row in rows)
             told = ledger.statistics(experiment)
@@ -348,9 +353,10 @@ def check_counts(load: Load) -> None:
         store.close()
 
 
-def check_pool(load: Load, name: str, events: list[Any], states: list[Any]) -> None:
-    """No instance was handed out twice, and there are no more of them than were needed."""
+def check_pool(load: Load, name: str, events: list[Event], instances: int) -> None:
+    """No instance was handed out twice, and there are as many of them as decisions were open at once."""
     busy: dict[int, bytes | None] = {}
+    open_ = peak = 0
     for event in events:
         before = busy.get(event.instance)
         if event.kind == "decide":
@@ -358,6 +364,6 @@ def check_pool(load: Load, name: str, events: list[Any], states: list[Any]) -> N
         else:
             assert before == event.ticket, f"instance {event.instance} was freed by another decision"
         busy[event.instance] = event.ticket if event.kind == "decide" else None
-    assert {state.instance for state in states if not state.free} == {i for i, ticket in busy.items() if ticket}
-    connections = load.server.workers if load.server.workers > 1 else 0
-    assert len(states) <= load.peaks[name] + 1 + connections, (len(states), load.peaks[name])
+        open_ += 1 if event.kind == "decide" else -1
+        peak = max(peak, open_)
+    assert instances == len(busy) == peak <= load.peaks[name], (instances, peak, load.peaks[name])

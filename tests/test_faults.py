@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from belated.ledger.items import Cancel, Create, Decide, Feedback, Probe, Sweep,
 from belated.ledger.ledger import Ledger  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
 from tests.postgres import cluster, database  # noqa: E402, F401
+from tests.rows import all_decisions, save  # noqa: E402
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -141,7 +142,7 @@ def attempts(ledger: Ledger, name: str) -> list[Any]:
     if isinstance(known, Refused):
         return [known]
     with ledger.store.read() as session:
-        rows = [row for some in session.decisions_of(known.id, 100) for row in some]
+        rows = all_decisions(session, known.id)
     (row,) = [row for row in rows if row.round == 6]
     context = None if name == "well" else known.context([0])
     asked = [Decide(known, [context]), Feedback(known, [(row.ticket, 1.0)]), Cancel(known, [rows[6].ticket])]
@@ -228,6 +229,7 @@ def two(tmp_path: Path) -> Iterator[tuple[Ledger, Any, Any]]:
 def test_a_failure_in_a_batch_costs_the_others_nothing(two: Any) -> None:
     ledger, sick, well = two
     ledger.store._writer.run("UPDATE states SET state = x'00' WHERE experiment = 1")
+    ledger._running[sick.id].forget()  # what is in memory is not harmed
     commits = count_commits(ledger)
     for number in range(20):
         items = [item for _ in range(5) for item in (Decide(sick, [None]), Decide(well, [None]))]
@@ -287,14 +289,14 @@ def test_a_statement_that_fails_is_found_by_experiment(two: Any, monkeypatch: py
     """The whole transaction is undone then; once it is known who it was the others are together again."""
     ledger, sick, well = two
     session = ledger.store._writer
-    take = session.take_rounds
+    add = session.add_decisions
 
-    def fails(experiment: int, count: int) -> int:
-        if experiment == sick.id:
+    def fails(rows: Sequence[Any]) -> None:
+        if any(row.experiment == sick.id for row in rows):
             raise sqlite3.DatabaseError("database disk image is malformed")
-        return int(take(experiment, count))
+        add(rows)
 
-    monkeypatch.setattr(session, "take_rounds", fails)
+    monkeypatch.setattr(session, "add_decisions", fails)
     commits = count_commits(ledger)
     for _ in range(20):
         items = [item for _ in range(5) for item in (Decide(sick, [None]), Decide(well, [None]))]
@@ -308,14 +310,16 @@ def test_a_broken_sweep_or_upkeep_is_found_by_experiment(two: Any, monkeypatch: 
     ledger.serve([Decide(each, [None]) for each in (sick, well)])
     session = ledger.store._writer
     session.run("UPDATE decisions SET expires_at = 1.0")
-    due = session.due
+    end = session.end
 
-    def fails(experiment: int, now: float, limit: int) -> Any:
-        if experiment == sick.id:
+    def fails(rows: Iterable[Any]) -> None:
+        known = list(rows)
+        numbers = {row.experiment for row in session.decisions([each.ticket for each in known]).values()}
+        if sick.id in numbers:
             raise sqlite3.DatabaseError("database disk image is malformed")
-        return due(experiment, now, limit)
+        end(known)
 
-    monkeypatch.setattr(session, "due", fails)
+    monkeypatch.setattr(session, "end", fails)
     for _ in range(5):
         assert ledger.serve([Sweep()]) == [False]
     assert ledger.statistics(well)["expired"] == 1 and ledger.statistics(sick)["expired"] == 0
@@ -333,6 +337,7 @@ def test_two_versions_side_by_side(database: str, monkeypatch: pytest.MonkeyPatc
         old = plain(store)
         ads, other = created(old, "ads", "bold(exp3)"), created(old, "other", "direct(ucb1)")
         old.serve([Decide(ads, [None] * 3), Decide(other, [None] * 3)])
+        save(old)
         # The new version: a column more, and another version of a learner.
         monkeypatch.setattr(schema, "SCHEMA", schema.SCHEMA + 1)
         more = ("ALTER TABLE decisions ADD COLUMN colour TEXT",)
@@ -368,7 +373,10 @@ def test_two_versions_side_by_side(database: str, monkeypatch: pytest.MonkeyPatc
 def test_states_of_an_earlier_version_wait_for_migrate(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(open_store(address, serve=True)) as store:
         ledger = plain(store)
-        ledger.serve([Decide(created(ledger, "ads", "direct(ucb1)"), [None])])
+        for name in ("ads", "killed"):
+            ledger.serve([Decide(created(ledger, name, "direct(ucb1)"), [None])])
+        save(ledger)
+        ledger.serve([Decide(ledger.find("killed"), [None])])  # and it is not stopped in order
     monkeypatch.setattr(bl.UCB1, "version", bl.UCB1.version + 1)
     monkeypatch.setattr(bl.UCB1, "migrate", lambda self, version, old, new: None, raising=False)
     with closing(open_store(address, serve=True)) as store:
@@ -377,6 +385,12 @@ def test_states_of_an_earlier_version_wait_for_migrate(address: str, monkeypatch
     with closing(open_store(address, serve=True, migrate=True)) as store:
         ledger = plain(store)
         assert isinstance(ledger.serve([Decide(ledger.find("ads"), [None])])[0], list)
+        (answer,) = ledger.serve([Decide(ledger.find("killed"), [None])])
+        assert answer.kind == "read_only" and "stop that by SIGTERM" in str(answer)
+    monkeypatch.undo()
+    with closing(open_store(address, serve=True)) as store:  # the version that wrote it
+        ledger = plain(store)
+        assert ledger.serve([Decide(ledger.find("killed"), [None])])[0][0].round == 3
 
 
 # --- deadlines ---
@@ -420,27 +434,6 @@ def test_a_database_that_takes_no_writes_says_so(tmp_path: Path, monkeypatch: py
         store._writer.run("PRAGMA query_only = ON")  # type: ignore[attr-defined]
         (answer,) = ledger.serve([Probe()])
         assert answer.kind == "storage" and "attempt to write a readonly database" in str(answer)
-
-
-def test_statistics_that_lag_say_so(database: str, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """Any open transaction of the cluster holds them up: also one of another database."""
-    from belated.ledger import folder, postgres
-
-    monkeypatch.setattr(folder, "LAG", 0.2)
-    monkeypatch.setattr(postgres, "SETTLE", 0.01)
-    with closing(open_store(database, serve=True)) as store:
-        ledger = plain(store)
-        ads = created(ledger, "ads", "direct(ucb1)")
-        assert ledger.statistics(ads)["lag_seconds"] == 0.0
-        with psycopg.connect(cluster.url("template1")) as other:
-            other.execute("SELECT pg_current_xact_id()")
-            ledger.serve([Decide(ads, [None])])
-            time.sleep(0.3)
-            told, all_ = ledger.statistics(ads), ledger.folder.overview([ads])
-            assert told["decisions"] == 0 and told["lag_seconds"] > 0.2 and "open since then" in told["warnings"][0]
-            assert all_["lag_seconds"] > 0.2 and "PostgreSQL cluster" in all_["warnings"][0]
-        told = ledger.statistics(ads)
-        assert (told["decisions"], told["lag_seconds"], told["warnings"]) == (1, 0.0, [])
 
 
 # --- what is counted ---

@@ -19,7 +19,7 @@ from belated.ledger.export import export
 from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Grow, Replace, Upkeep, ticket_of
 from belated.ledger.ledger import Ledger
 from belated.ledger.player import Player, make_instance
-from belated.ledger.store import ALL
+from belated.ledger.store import ALL, Old
 from belated.ledger.verify import verify
 from tests.postgres import cluster  # noqa: F401
 from tests.rows import all_events, states_now

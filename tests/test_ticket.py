@@ -23,6 +23,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.verify import verify
 from belated.protocols import NEEDED
 from tests import ticket_learners as own
+from tests.rows import states_now
 
 KINDS = [bl.Direct, bl.BOLD, bl.QPMD, bl.Paced]
 WILD = bl.delays.Trace(np.random.default_rng(4).choice([0, 0, 1, 5, 60, bl.NEVER], size=300))
@@ -286,7 +287,7 @@ def test_a_service_tells_of_losses_and_writes_the_state(kind, tmp_path, entered)
     with ledger.store.read() as session:
         found = [
             np.frombuffer(state.data, bl.kernels.states.state_dtype(made.learner))[0]
-            for state in session.all_states(made.id)
+            for state in states_now(session, made)
         ]
     assert sum(each["open"] for each in found) == 3
     assert sum(each["answers"] + each["losses"] for each in found) == 10

@@ -186,7 +186,9 @@ class Fold:
             and all(len(row) == width for rows, width in wide for row in rows)
         )
 
-    def statistics(self, experiment: Experiment, counters: dict[str, int], queues: dict[int, int]) -> dict[str, Any]:
+    def statistics(
+        self, experiment: Experiment, counters: dict[str, int], queues: dict[int, int] | None
+    ) -> dict[str, Any]:
         """All of it, for people and programs."""
         self._have(len(experiment.actions))
         cells = experiment.forecaster.queues()
@@ -203,7 +205,7 @@ class Fold:
             "actions": [self._action(experiment, action) for action in range(len(experiment.actions))],
             "symbols": self.symbols,
             "delays": self._delays(),
-            "queues": [queues.get(cell, 0) for cell in range(cells)] if cells else None,
+            "queues": [queues.get(cell, 0) for cell in range(cells)] if cells and queues is not None else None,
             "series": {
                 "columns": ["at", "outstanding", "peak", "decisions", "feedback"],
                 "points": self.series,

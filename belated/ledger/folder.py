@@ -163,7 +163,7 @@ class Folder:
     # --- what is asked ---
 
     def statistics(self, experiment: Experiment, queues: dict[int, int] | None = None) -> dict[str, Any]:
-        """The statistics of one experiment, up to the last commit; `queues` says how much waits in each."""
+        """The statistics of one experiment, up to the last commit; `queues`: how much waits in each, if known."""
         self.catch_up(experiment.id)
         with self._store.read() as session:
             counters = session.counters(experiment.id)
@@ -174,7 +174,7 @@ class Folder:
                 raise Refused(why.kind, str(why))
             fold = copy.deepcopy(self._folds.get(experiment.id) or empty(experiment))
         try:  # without the lock: intervals of many actions take a while
-            known = fold.statistics(experiment, counters, queues or {})
+            known = fold.statistics(experiment, counters, queues)
         except Exception as error:
             raise explained(f"the statistics of {experiment.name}", error) from None
         known |= {"at": now, "lag_seconds": 0.0}

@@ -21,22 +21,32 @@ def follow(room: Rows, event: Event, row: DecisionRow | None) -> Decided | None:
     where = f"instance {event.instance}, event {event.seq} ({event.kind})"
     if row is None:
         raise Damaged(f"{where}: its decision is missing")
-    if event.kind == "decide":
-        made = room.decide(vector(row.context), allowed_of(row), row.round)
-        if (made.action, made.number) != (event.action, row.number) or row.action != event.action:
-            raise Damaged(f"{where}: action {event.action} is recorded, {made.action} comes out")
-        return made
     letter = letter_of(row, room.experiment, event.place)
+    if event.kind == "decide":
+        made = room.decide(letter.context, allowed_of(row), row.round)
+        recorded = row.action if made.action == event.action else event.action
+        if (made.action, made.number) != (recorded, row.number):
+            raise Damaged(f"{where}: action {recorded} is recorded, {made.action} comes out")
+        return made
     if event.kind in ("feedback", "default"):
-        room.feed(letter, room.experiment.feedback(read_value(event.value), row.action))
-    else:
+        try:
+            feedback = room.experiment.feedback(read_value(event.value), row.action)
+        except ValueError as error:
+            raise Damaged(f"{where}: its value cannot be what was told: {error}") from None
+        room.feed(letter, feedback)
+    elif event.kind in ("stale", "cancel", "drop"):
         room.release(letter)
+    else:
+        raise Damaged(f"{where}: there is no such kind of event")
     return None
 
 
 def allowed_of(row: DecisionRow) -> list[int] | None:
     """The actions that could be chosen, where not all could."""
-    return None if row.allowed is None else json.loads(row.allowed)
+    try:
+        return None if row.allowed is None else [int(each) for each in json.loads(row.allowed)]
+    except (TypeError, ValueError):
+        raise _unsound(row) from None
 
 
 def letter_of(row: DecisionRow, experiment: Experiment, place: float) -> Letter:
@@ -59,8 +69,12 @@ def letter_of(row: DecisionRow, experiment: Experiment, place: float) -> Letter:
     except (TypeError, ValueError):
         sound = False
     if not sound:
-        raise Damaged(f"the decision {row.ticket.hex()} cannot be what was decided")
+        raise _unsound(row)
     return letter
+
+
+def _unsound(row: DecisionRow) -> Damaged:
+    return Damaged(f"the decision {row.ticket.hex()} cannot be what was decided")
 
 
 def is_stale(row: DecisionRow, experiment: Experiment, place: float = math.inf) -> bool:

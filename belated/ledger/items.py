@@ -188,9 +188,11 @@ class Sweep:
 
 @dataclass(slots=True, eq=False)
 class Save:
-    """Put learner states on record, about so many. Answer: whether more are to be written."""
+    """Put learner states on record, about so many: of the experiments at work here, or of all. Answer: whether more are
+    to be written."""
 
     limit: int = 2000
+    all: bool = False
 
 
 @dataclass(slots=True, eq=False)

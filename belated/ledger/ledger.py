@@ -180,19 +180,25 @@ class Ledger:
     def statistics(self, experiment: Experiment) -> dict[str, Any]:
         """What happened so far, up to the last commit."""
         experiment = self._known(experiment)
-        return self.folder.statistics(experiment, self._queues(experiment) if experiment.forecaster.queues() else None)
+        return self.folder.statistics(experiment, self._queues(experiment) if experiment.forecaster.queues() else {})
 
-    def _queues(self, experiment: Experiment) -> dict[int, int]:
-        """How much waits in each queue: as the replica here has it, or one that is made for it where that is behind."""
+    def _queues(self, experiment: Experiment) -> dict[int, int] | None:
+        """How much waits in each queue: as the replica here has it, or one that is made for it where that is behind.
+        None where it cannot be known: why is told where the experiment is asked for something."""
         running = self._running.get(experiment.id)
         with self.store.read() as session:
-            head = session.heads([experiment.id])[experiment.id]
-            replica = None if running is None else running.replica
-            if replica is None or replica.place != head.last:
-                instance = make_instance(experiment)
-                plain = None if instance.compiled() else make_instance(experiment, plain=True)
-                replica = Replica(Player(experiment, plain or instance), head, session)
-                replica.catch_up(head)
+            try:
+                head = session.heads([experiment.id])[experiment.id]
+                replica = None if running is None else running.replica
+                if replica is None or replica.place != head.last:
+                    instance = make_instance(experiment)
+                    plain = None if instance.compiled() else make_instance(experiment, plain=True)
+                    replica = Replica(Player(experiment, plain or instance), head, session)
+                    replica.catch_up(head)
+            except self.store.spoils:
+                raise
+            except Exception:
+                return None
             return {cell: len(queue) for cell, queue in replica.queues.copy().items()}
 
     def _known(self, experiment: Experiment) -> Experiment:
@@ -209,7 +215,7 @@ class Ledger:
         states go on record before upkeep.
         """
         if any(isinstance(item, Upkeep) for item in items):
-            while self._serve([Save()])[0] is True:
+            while self._serve([Save(all=self.store.exclusive)])[0] is True:
                 pass
             with suppress(StorageError):
                 self.folder.catch_up()  # no event may go that is not in the statistics
@@ -297,6 +303,8 @@ class Ledger:
             else:
                 answers[0] = self._single(items[0], due, rows, now)
             self._page.write()
+        for key in self._page.worked:
+            self.faults.worked(key)
         if isinstance(items[0], SHARED):
             return answers
         self._committed(items[0], answers[0])
@@ -396,17 +404,16 @@ class Ledger:
             return [each.id for each in self._among(item.only) if each.retention is not None]
         if not isinstance(item, Save):
             return []
-        mine = {number for number, each in self._running.items() if each.unsaved()}
+        behind = {number for number, running in self._running.items() if running.unsaved()}
         with self.store.read() as session:
-            heads = session.heads()
+            heads = session.heads().values()
         # What nobody writes to any more is seen to by who notices first.
-        idle = {
-            head.experiment for head in heads.values() if head.written < head.last == self._lasts.get(head.experiment)
-        }
-        self._lasts = {head.experiment: head.last for head in heads.values()}
+        idle = (head for head in heads if item.all or head.last == self._lasts.get(head.experiment))
+        behind |= {head.experiment for head in idle if head.written < head.last}
+        self._lasts = {head.experiment: head.last for head in heads}
         found = []
         for each in self.experiments():
-            if each.id in mine | idle and self._refusal(each) is None:
+            if each.id in behind and self._refusal(each) is None:
                 with suppress(Exception):  # what fails here fails again where it is asked for, alone
                     self._run(each)  # as it is now: others may have changed it
                     found.append(each.id)
@@ -558,7 +565,7 @@ class Ledger:
             for row in rows:
                 self._expire(experiment, [row], now, alone=True)
             return
-        self.faults.worked(("expiry", experiment.id))
+        self._page.worked.add(("expiry", experiment.id))
         self._page.add(work)
         if alone:
             self._page.write()
@@ -612,7 +619,7 @@ class Ledger:
                 requests.refuse(self.faults.failed(experiment.id, experiment.name, error))
                 return [requests]
             return [each for one in requests.alone() for each in self._ask(experiment, one, now, alone=True)]
-        self.faults.worked(experiment.id)
+        self._page.worked.add(experiment.id)
         self._page.add(work)
         self._page.keys += requests.keys
         self._page.extended += requests.extended

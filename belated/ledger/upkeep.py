@@ -109,16 +109,26 @@ def opened(store: Store, row: ExperimentRow) -> Experiment:
     if not movable(experiment):
         return replace(experiment, trouble=mismatch(experiment))
     with store.read() as session:
-        head = session.heads([row.id])[row.id]
-    if head.written < head.last:
-        said = "it was not stopped in order: serve it with the version that wrote it, and stop that by SIGTERM"
-        return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
+        unsaved = _unsaved(experiment, session)
+    if unsaved is not None:
+        return unsaved
     if not store.migrates:
         said = "`belated migrate` or `belated serve --migrate` brings it up to date"
         return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
     with store.write(alone=True) as session:
         experiment = next(Experiment.from_row(now) for now in session.experiments() if now.id == row.id)
-        return experiment if experiment.stored is None else _migrate(experiment, session)
+        if experiment.stored is None:
+            return experiment
+        return _unsaved(experiment, session) or _migrate(experiment, session)
+
+
+def _unsaved(experiment: Experiment, session: Reader) -> Experiment | None:
+    """The experiment as it must stay where what is on record of its states is older than its log."""
+    head = session.heads([experiment.id])[experiment.id]
+    if head.written == head.last:
+        return None
+    said = "it was not stopped in order: serve it with the version that wrote it, and stop that by SIGTERM"
+    return replace(experiment, trouble=f"{mismatch(experiment)}; {said}")
 
 
 def movable(experiment: Experiment) -> bool:

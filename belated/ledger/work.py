@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from belated.ledger.experiment import Experiment
@@ -101,6 +101,7 @@ class Page:
     def __init__(self, session: Writer, heads: dict[int, Head]) -> None:
         self.session = session
         self.heads = heads
+        self.worked: set[Hashable] = set()  # who did what was asked, which counts once it is committed
         self._clear()
 
     def _clear(self) -> None:
