@@ -259,7 +259,7 @@ def test_what_is_deleted_is_not_found_any_more(tmp_path: Path) -> None:
     with_remote(tmp_path, work)
 
 
-def test_a_failure_is_told_and_the_line_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told_and_the_next_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(far: Remote, desk: Desk) -> None:
         def fail() -> Any:
             raise ZeroDivisionError("of all things")
@@ -270,7 +270,12 @@ def test_a_failure_is_told_and_the_line_stays(tmp_path: Path, monkeypatch: pytes
         assert told.value.kind == "internal"
         with pytest.raises(Refused, match=r"^this request failed$"):
             await far._ask("__init__")  # what is no word of the desk
+        monkeypatch.setattr(desk, "_numbers", lambda: fail)  # which cannot be sent: the line is begun anew
+        with pytest.raises(Refused, match="the writer does not answer"):
+            await far.numbers()
         monkeypatch.undo()
+        while await far.trouble() is not None:
+            await asyncio.sleep(0.02)
         assert (await far.numbers()).usable == {"ads": True}
 
     with_remote(tmp_path, work)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copyreg
+import logging
 import pickle
 import struct
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple, cast
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Decided
 from belated.ledger.store import ExperimentRow
+
+log = logging.getLogger("belated")
 
 HEAD = struct.Struct("!Q")
 
@@ -112,8 +115,13 @@ class Line(asyncio.Protocol):
 
     def _flush(self) -> None:
         going, self._going = self._going, []
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        try:
             self._transport.write(pack(going, self._table))
+        except Exception as error:  # nobody is left waiting: who lost their line know what to say
+            log.error("a message cannot be sent", exc_info=error)
+            self._transport.abort()
 
     def close(self) -> None:
         """Hang up, once all is said."""
