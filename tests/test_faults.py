@@ -323,7 +323,7 @@ def test_a_broken_sweep_or_upkeep_is_found_by_experiment(two: Any, monkeypatch: 
     for _ in range(5):
         assert ledger.serve([Sweep()]) == [False]
     assert ledger.statistics(well)["expired"] == 1 and ledger.statistics(sick)["expired"] == 0
-    monkeypatch.setattr(upkeep, "_retain", lambda experiment, *rest: 1 / 0)
+    monkeypatch.setattr(upkeep, "_check", lambda experiment, *rest: 1 / 0)
     kept = ledger._named["sick"] = replace(sick, retention=60.0)
     assert ledger.serve([Upkeep()]) == [False] and kept.retention == 60.0
 
