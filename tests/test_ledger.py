@@ -27,6 +27,7 @@ from belated.ledger.items import Archive, Cancel, Create, Decide, Feedback, Repl
 from belated.ledger.ledger import Ledger
 from belated.ledger.replica import Replica
 from belated.ledger.sqlite import SQLite
+from belated.ledger.store import day_of
 from belated.ledger.verify import verify
 from tests.postgres import cluster  # noqa: F401
 
@@ -285,19 +286,31 @@ def test_asking_again_gives_the_same_answer(ledger):
     assert ledger.statistics(experiment)["decisions"] == 3
 
 
+def older_by(ledger, days, what):
+    """Keys grow older. On PostgreSQL they lie in the tables of their days, and go with them."""
+    with ledger.store.write() as session:
+        if ledger.store.exclusive:
+            session.run(f"UPDATE keys SET at = at - 86400 * ? WHERE {what}", (days,))
+            return
+        for before in range(1, 6):
+            session.make_day(day_of(session.now()) - before)
+        session.run(f"UPDATE keys SET at = at - 86400 * %s::bigint, day = day - %s::bigint WHERE {what}", (days, days))
+
+
 def test_old_keys_are_forgotten(ledger):
     experiment = create(ledger)
     decide(ledger, experiment, key="old", digest=b"x")
     decide(ledger, experiment, key="new", digest=b"x")
-    ledger.store._writer.run("UPDATE keys SET at = at - 86400 WHERE key = 'old'")
+    older_by(ledger, 1, "key = 'old'")
     ledger.serve([Upkeep()])
     pairs = [(experiment.id, "old"), (experiment.id, "new")]
     with ledger.store.write() as session:
         assert len(session.look([], [], pairs)[2]) == 2  # 24 hours
-    ledger.store._writer.run("UPDATE keys SET at = at - 86400 WHERE key = 'old'")
+    older_by(ledger, 3, "key = 'old'")
     ledger.serve([Upkeep()])
     with ledger.store.write() as session:
         assert list(session.look([], [], pairs)[2]) == pairs[1:]
+        assert session.ask("SELECT key FROM keys") == [("new",)]
 
 
 def test_the_limit_of_open_decisions(file):
