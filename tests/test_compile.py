@@ -138,6 +138,17 @@ def test_a_kernel_that_names_something_without_identity_is_compiled_without_cach
         assert identity(kernel(strange)) is None
 
 
+def test_a_global_that_is_called_like_a_field_is_nothing_to_a_kernel():
+    """As in a script that keeps a result under the name of a field."""
+    found = []
+    for result in ("object()", "1.0"):
+        space = {"kernel": kernel}
+        exec(f"@kernel\ndef reads(state):\n    return state.total\n\ntotal = {result}", space)
+        found.append(identity(space["reads"]))
+    if COMPILED:
+        assert found[0] == found[1] is not None
+
+
 def test_editing_a_file_after_its_import_does_not_spoil_the_cache(tmp_path):
     """What is compiled is what was imported; the next process must not find it under the new text."""
     first = textwrap.dedent(SOURCE.format(factor=3.0, shift=0.0))

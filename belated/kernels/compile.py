@@ -10,6 +10,7 @@ With `NUMBA_DISABLE_JIT=1` every kernel stays the plain function it was written 
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import logging
@@ -18,6 +19,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -225,9 +227,12 @@ def _code(code: CodeType) -> str:
     return repr((code.co_code, constants, names))
 
 
-def _names(code: CodeType) -> set[str]:
+@cache
+def _names(code: CodeType) -> frozenset[str]:
+    """What it takes from outside. Not names of fields: a global of the same name is nothing to it."""
     inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return set(code.co_names) | set(code.co_freevars) | {name for c in inner for name in _names(c)}
+    own = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(own.union(code.co_freevars, *map(_names, inner)))
 
 
 def _describe(value: Any) -> str | None:
