@@ -12,7 +12,7 @@ from belated.advise import race as races
 from belated.advise.report import Advice
 from belated.advise.world import describe
 from belated.audit import log as logs
-from belated.audit.law import law_of
+from belated.audit.law import law_of, law_of_sales
 from belated.cli import app
 from belated.errors import InvalidArgument
 from belated.studies import field
@@ -82,7 +82,8 @@ def test_ctrl_c_gives_what_there_is():
 @pytest.mark.parametrize("feedback", ["bandit", "full", "conversions"])
 def test_every_candidate_fits_its_world(feedback, drift):
     more = dict.fromkeys(("log", "decided", "observed", "action", "reward", "unit", "rewards"))
-    given = {"actions": 3, "delays": "geometric(20)", "drift": drift, "every": 100, "rounds": 50, "feedback": feedback}
+    given = {"actions": 3, "delays": "geometric(20)", "drift": drift, "rounds": 50, "feedback": feedback}
+    given["every"] = None if drift == "none" else 100
     if (feedback, drift) == ("conversions", "walk"):
         with pytest.raises(InvalidArgument, match="in between"):
             describe(**given, **more)
@@ -115,6 +116,8 @@ def test_conversions_are_told_of_sales_only():
         ({"rewards": [0.5, 1.5]}, "1.5"),
         ({"drift": "walk"}, "has none"),
         ({"drift": "slow"}, "slow"),
+        ({"every": 100}, "every is about drift, and there is none: every=100"),
+        ({"drift": "switching", "every": 1}, "every must be >= 2, got 1"),
         ({"feedback": "some"}, "some"),
         ({"seconds": 0}, "seconds"),
         ({"forecasters": "direct(ucb1)"}, "must be a list"),
@@ -169,6 +172,45 @@ def test_a_log_says_delays_actions_and_rewards(tmp_path):
     assert "3 actions" in found.world and "means 0, 0.5, 1" in found.world and "300 decisions of the log" in found.world
     with pytest.raises(InvalidArgument, match="no feedback had come"):
         logs.read(log_of([500] * 50), "d", "o")
+
+
+def sales_log(folder):
+    """Action a sells in half of all cases, b in a fifth, two decisions later; nobody says who does not buy."""
+    sells = [(i % 2 == 0 and i % 4 == 0) or (i % 2 == 1 and i % 10 == 1) for i in range(2000)]
+    frame = log_of([2] * 2000, {i for i, sold in enumerate(sells) if not sold})
+    frame = frame.with_columns(
+        ad=polars.Series(["a", "b"] * 1000), paid=polars.Series([1.0 if s else None for s in sells])
+    )
+    frame.write_csv(folder / "sales.csv")
+    return {"log": folder / "sales.csv", "decided": "d", "observed": "o", "action": "ad", "rounds": 50, "seconds": 0.2}
+
+
+@pytest.mark.parametrize("reward", [None, "paid"])
+def test_a_log_of_sales_says_how_often_and_how_late_each_action_sells(tmp_path, reward):
+    found = bl.advise(**sales_log(tmp_path), reward=reward, feedback="conversions", forecasters=TWO)
+    assert "means 0.501, 0.2" in found.world and " 0.0% never" in found.world and "35.1% sell" in found.world
+    law, share = law_of_sales(logs.read(tmp_path / "sales.csv", "d", "o"))
+    assert set(law.array.tolist()) == {2} and share == pytest.approx(0.35, abs=0.001)
+
+
+def test_a_log_of_sales_is_not_taken_for_one_of_rewards(tmp_path):
+    given = sales_log(tmp_path)
+    with pytest.raises(InvalidArgument, match=r"every action pays 1 on average.*feedback='conversions'"):
+        bl.advise(**given, reward="paid", forecasters=TWO)
+    assert "64.9% never" in (world := bl.advise(**given, forecasters=TWO).world) and "'conversions'" in world
+
+
+def test_a_walk_takes_the_delays_of_a_log_and_not_its_rewards(tmp_path):
+    frame = log_of([7] * 300).with_columns(ad=polars.Series(["a", "b", "c"] * 100), paid=polars.Series([0, 1, 2] * 100))
+    more = {"decided": "d", "observed": "o", "action": "ad", "reward": "paid", "rounds": 50, "seconds": 0.2}
+    assert "rewards wander" in bl.advise(log=frame, **more, drift="walk", forecasters=TWO).world
+
+
+def test_a_bound_that_nobody_can_break_is_called_vacuous():
+    found = ask(forecasters=["bold(exp3)", "direct(exp3)"], rounds=20, seconds=0.3)
+    bold, direct = sorted(found.entries, key=lambda entry: entry.spec)
+    assert bold.vacuous and bold.data()["vacuous"] and not direct.vacuous and direct.bound is None
+    assert str(found).count("vacuous") == 1
 
 
 def test_windows_are_powers_of_two():

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import textwrap
 
-from belated.kernels.compile import COMPILED, identity, kernel
+import pytest
+
+from belated.kernels.compile import COMPILED, identity, kernel, routine
 
 PROGRAM = """
     import sys, time
@@ -36,8 +38,8 @@ SOURCE = """
 """
 
 
-def run(tmp_path, module="changing", cache="cache", **values):
-    (tmp_path / f"{module}.py").write_text(textwrap.dedent(SOURCE.format(**values)))
+def run(tmp_path, module="changing", cache="cache", source=SOURCE, **values):
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(source.format(**values)))
     program = textwrap.dedent(PROGRAM.format(folder=str(tmp_path), module=module))
     environment = os.environ | {"BELATED_CACHE_DIR": str(tmp_path / cache), "PYTHONDONTWRITEBYTECODE": "1"}
     found = subprocess.run(
@@ -55,6 +57,41 @@ def test_second_process_hits_and_a_changed_callee_or_constant_misses(tmp_path):
     value, missed = run(tmp_path, factor=5.0, shift=2.0)
     assert value == 13.0 and missed >= 1
     assert run(tmp_path, factor=3.0, shift=0.0) == (7.0, 0)
+
+
+@pytest.mark.parametrize("decorator", ["kernel", "routine"])
+def test_a_changed_callee_that_stands_below_its_caller_misses(tmp_path, decorator):
+    """As in many learners: `predict` first, then what it calls, and that calls what stands below."""
+    below = """
+        from belated.kernels.compile import kernel, routine
+
+        @{decorator}
+        def outer(x):
+            return middle(x) + 1.0
+
+        @{decorator}
+        def middle(x):
+            return inner(x)
+
+        @{decorator}
+        def inner(x):
+            return x * {factor}
+    """
+    for factor, missed in ((3.0, True), (5.0, True), (3.0, False)):
+        found = run(tmp_path, source=below, decorator=decorator, factor=factor)
+        assert (found[0], found[1] > 0) == (2.0 * factor + 1.0, missed)
+
+
+def test_a_kernel_may_call_itself():
+    @routine
+    def halvings(x):
+        if x < 1.0:
+            return 0
+        return 1 + halvings(0.5 * x)
+
+    assert halvings(5.0) == 3
+    if COMPILED:
+        assert len(identity(halvings)) == 64
 
 
 def test_damaged_cache_is_a_miss(tmp_path):
@@ -99,6 +136,17 @@ def test_a_kernel_that_names_something_without_identity_is_compiled_without_cach
 
     if COMPILED:
         assert identity(kernel(strange)) is None
+
+
+def test_a_global_that_is_called_like_a_field_is_nothing_to_a_kernel():
+    """As in a script that keeps a result under the name of a field."""
+    found = []
+    for result in ("object()", "1.0"):
+        space = {"kernel": kernel}
+        exec(f"@kernel\ndef reads(state):\n    return state.total\n\ntotal = {result}", space)
+        found.append(identity(space["reads"]))
+    if COMPILED:
+        assert found[0] == found[1] is not None
 
 
 def test_editing_a_file_after_its_import_does_not_spoil_the_cache(tmp_path):

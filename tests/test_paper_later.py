@@ -39,6 +39,7 @@ def test_the_page_has_the_map_and_every_family(done):
     assert {f.word for f in section.findings} <= set(ORDER)
     page = Page("t", "l", [section]).html(dict.fromkeys(names, ""))
     assert page.count("<h3>") == len(FAMILIES) + 2
+    assert "&lt;" not in page  # a tag where plain text is expected
     assert "nan" not in page.split("</style>")[1].split("base64")[0]
     count = len(field.WORLDS[0].candidates(30, 0))
     assert count >= 20 and section.frames["later-map"].height == 7 * count

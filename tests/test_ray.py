@@ -21,6 +21,7 @@ import pytest
 
 import belated as bl
 from belated.errors import InvalidArgument, Unsupported
+from belated.kernels.compile import identity
 from belated.studies import on_ray
 from belated.studies.cells import Play
 from belated.studies.on_ray import OnRay
@@ -320,7 +321,7 @@ def test_a_class_that_workers_cannot_import_is_the_same_for_all_its_cells(tmp_pa
     packed = [on_ray.pack(Play(bl.BOLD(lazy), cell.game, cell.delays, rounds)) for rounds in (10, 20)]
     updates = [pickle.loads(one).forecaster.learner.update for one in packed]
     assert updates[0] is updates[1]  # so that it is compiled once
-    assert updates[0].__globals__["poor"]._belated_identity == namespace["poor"]._belated_identity
+    assert identity(updates[0].__globals__["poor"]) == identity(namespace["poor"]) is not None
 
 
 def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):

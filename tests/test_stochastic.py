@@ -12,7 +12,7 @@ from belated.checks.contract import allowed
 from belated.errors import InvalidArgument
 from belated.forecasters.instance import Instance
 from belated.kernels.compile import COMPILED, plain
-from belated.kernels.kl import poisson_upper
+from belated.kernels.kl import poisson_limit, poisson_upper, poisson_within
 from belated.kernels.random import key_of
 from tests import stochastic_reference
 from tests.reference import NEVER, simulate
@@ -215,6 +215,44 @@ def test_the_poisson_index_is_that_of_halving(mean):
     for budget in (0.0, 1e-14, 1e-6, 0.01, 0.2, 1.0, 50.0):
         ours = float(plain(poisson_upper)(mean, budget))
         assert ours == pytest.approx(stochastic_reference.poisson_upper(mean, budget), abs=1e-11)
+        assert plain(poisson_limit)(mean, budget) >= ours - 1e-15
+        for q in (ours - 1e-9, ours + 1e-9):
+            if mean < q < 1.0:
+                assert plain(poisson_within)(mean, q, budget) == (q < ours)
+
+
+def test_who_is_left_out_by_kl_would_not_have_been_played():
+    """Every index solved, round for round; four actions of the eight are tied most of the time."""
+    rng, sales = np.random.default_rng(2), (0.0, 0.0, 0.3, 0.3, 0.3, 0.5, 0.0, 1.0)
+    instance, upper = Instance(bl.Conversions(8, 20, None, "kl"), key_of(0, 0), 0, plain=True), plain(poisson_upper)
+    left_out = 0
+    for t in range(1, 400):
+        some = sorted(rng.permutation(8)[: 5 if t % 3 == 0 else 8].tolist())
+        before = instance.state["predicted"][0].copy()
+        action, _ = instance.predict(None) if len(some) == 8 else instance.predict_among(None, some)
+        mass, total, index = (instance.state[name][0] for name in ("mass", "total", "index"))
+        solved = {
+            i: math.inf if mass[i] <= 1e-9 else upper(min(total[i] / mass[i], 1.0), math.log(t) / mass[i]) for i in some
+        }
+        near = [i for i in some if solved[i] >= max(solved.values()) - 1e-9]
+        assert action == min(near, key=lambda i: (before[i], i)), t
+        left_out += sum(index[i] != solved[i] for i in some)
+        if rng.random() < sales[action]:
+            instance.answer(int(rng.integers(max(1, t - 5), t + 1)), None, action, 1.0, np.array([rng.random()]))
+    assert left_out > 1000
+
+
+def test_conversions_of_version_1_go_on():
+    """They kept the products of the parts of the window, too."""
+    learner = bl.Conversions(2, 4)
+    instance = told(learner, ["p", "p", (1, 0, 1.0), "p"])
+    now = np.asarray(instance.state)
+    old = np.zeros(1, [*now.dtype.descr, ("product", "f8", (9,))])
+    for name in now.dtype.names:
+        old[name] = now[name]
+    state = np.zeros_like(now)
+    learner.migrate(1, old[0], state[0])
+    assert state.tobytes() == now.tobytes()
 
 
 def test_bad_arguments_are_named():

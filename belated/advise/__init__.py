@@ -29,7 +29,7 @@ def advise(
     reward: str | None = None,
     unit: str | None = None,
     drift: str = "none",
-    every: int = 1000,
+    every: int | None = None,
     rewards: Sequence[float] | None = None,
     rounds: int = 10_000,
     feedback: str = "bandit",
@@ -45,9 +45,10 @@ def advise(
       it, with its columns `decided` and `observed`: delays are drawn from it, in decisions; with `action` and `reward`
       it also says how many actions there are and what they pay.
     * `drift`: "none", "switching" (another action becomes the best one every so many rounds, on average) or "walk"
-      (rewards wander from one end to the other in about so many); how many is `every`.
+      (rewards wander from one end to the other in about so many); how many is `every`, by itself 1,000.
     * `rewards`: what the actions pay on average, from 0 to 1, if that is known.
-    * `feedback`: "bandit" (the reward of the action), "full" (those of all), "conversions" (only sales are told).
+    * `feedback`: "bandit" (the reward of the action), "full" (those of all), "conversions" (only sales are told: then a
+      decision of the log without feedback is one that did not sell, and the log says how often each action sells).
     * `seconds`: for simulating; what is played for the first time is compiled before, some seconds each.
     * `forecasters`: who plays in the place of the candidates that there are: "bold(exp3)", or specs.
 

@@ -28,7 +28,9 @@ def mount(app: typer.Typer, plain_errors: Callable[[], AbstractContextManager[No
         reward: Annotated[str | None, typer.Option(help="Column: the reward, so that --rewards are known.")] = None,
         unit: Annotated[str | None, typer.Option(help="What numbers are: rounds, s, ms, us, ns.")] = None,
         drift: Annotated[str, typer.Option(help="none, switching or walk.")] = "none",
-        every: Annotated[int, typer.Option(help="Rounds from one switch to the next, or of a walk.")] = 1000,
+        every: Annotated[
+            int | None, typer.Option(help="Rounds from one switch to the next, or of a walk; 1000 by itself.")
+        ] = None,
         rewards: Annotated[str | None, typer.Option(help="What actions pay on average: 0.2,0.5,0.9.")] = None,
         rounds: Annotated[int, typer.Option(help="How long is played.")] = 10_000,
         feedback: Annotated[str, typer.Option(help="bandit, full, or conversions: only sales are told.")] = "bandit",
@@ -47,7 +49,8 @@ def mount(app: typer.Typer, plain_errors: Callable[[], AbstractContextManager[No
 
         Sales: belated advise --rewards 0.01,0.02,0.03 --delays "geometric(500)" --feedback conversions
 
-        Your own delays: belated advise --log events.csv --decided shown_at --observed bought_at --action ad
+        Your own log: belated advise --log events.csv --decided shown_at --observed bought_at --action ad --feedback
+        conversions
 
         Ctrl-C ends it early and prints what there is.
         """

@@ -41,6 +41,7 @@ class Entry:
     bytes: int  #: of these states
     bound: float | None  #: the bound that is stated
     reason: str | None  #: why none is
+    vacuous: bool  #: whether nobody's regret can be above it
     expiry: int | None = None
     default: float | None = None
 
@@ -61,6 +62,7 @@ class Entry:
             kept * size,
             results[0].bound,
             results[0].bound_reason,
+            results[0].verdict == "vacuous",
             who.expiry,
             who.default,
         )
@@ -129,7 +131,7 @@ class Advice:
         between = f"{number(entry.low)} to {number(entry.high)}" if known else "not known"
         waits = "" if entry.expiry is None else f", expiry={entry.expiry}, default={entry.default:g}"
         kept = f"{entry.states:,} ({_size(entry.bytes)})"
-        bound = "none" if entry.bound is None else number(entry.bound)
+        bound = "none" if entry.bound is None else number(entry.bound) + (", vacuous" if entry.vacuous else "")
         return str(rank), entry.spec + waits, number(entry.regret), between, str(entry.replications), kept, bound
 
     def data(self) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from belated import notation, require
 from belated.audit import log as logs
-from belated.audit.law import law_of
+from belated.audit.law import law_of, law_of_sales
 from belated.errors import InvalidArgument
 from belated.games import Bernoulli, RandomWalk, Switching
+from belated.logs import collect
 from belated.protocols import Delays, Game
 from belated.report.stats import number
 from belated.studies import field
@@ -22,6 +24,9 @@ from belated.studies import field
 BANDIT, SALES = (0.3, 0.7), (0.02, 0.1)
 FEEDBACK = ("bandit", "full", "conversions")
 DRIFT = ("none", "switching", "walk")
+#: Rounds from one switch to the next where nobody says.
+EVERY = 1000
+ONLY_SALES = "if feedback comes of sales only, say feedback='conversions'"
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ def describe(
     reward: str | None,
     unit: str | None,
     drift: str,
-    every: int,
+    every: int | None,
     rewards: Sequence[float] | None,
     rounds: int,
     feedback: str,
@@ -58,7 +63,9 @@ def describe(
     """See `belated.advise.advise`; what makes no sense is refused."""
     require.one_of("drift", drift, DRIFT)
     require.one_of("feedback", feedback, FEEDBACK)
-    require.integer("every", every, low=2)
+    if every is not None and drift == "none":
+        raise InvalidArgument(f"every is about drift, and there is none: every={every!r}; say drift='switching'")
+    every = EVERY if every is None else require.integer("every", every, low=2)
     require.integer("rounds", rounds, low=2)
     if (delays is None) == (log is None):
         raise InvalidArgument("give either delays, such as 'geometric(100)', or a log to draw them from")
@@ -70,10 +77,11 @@ def describe(
         law, told = notation.delays(delays), notation.brief("delays", notation.delays(delays))
     else:
         read = logs.read(log, decided, observed, action, reward, unit=unit)
-        law = law_of(read)
-        told = f"{_shown(law)}, drawn from {read.decisions:,} decisions of the log"
+        law, told, paid = _from_log(read, feedback)
         actions = (len(read.actions) or None) if actions is None else actions
-        rewards = _paid(read) if rewards is None and len(read.actions) == actions else rewards
+        rewards = paid if rewards is None and len(read.actions) == actions else rewards
+        if drift == "walk" and rewards is paid:
+            rewards = None  # it has no means
     if actions is None and rewards is not None:
         actions = len(rewards)
     if actions is None:
@@ -89,12 +97,41 @@ def describe(
     return World(game, law, rounds, feedback, late, every if drift != "none" else field.MEMORY, said)
 
 
+def _from_log(read: logs.Log, feedback: str) -> tuple[Delays, str, tuple[float, ...] | None]:
+    """The delays of a log, the same in words, and what its actions pay, if it says so."""
+    drawn = f"drawn from {read.decisions:,} decisions of the log"
+    if feedback == "conversions":
+        law, sold = law_of_sales(read)
+        return law, f"{_shown(law)}, {drawn}, of which {sold:.1%} sell", _sold(read, sold)
+    law, paid = law_of(read), _paid(read)
+    if paid is not None and min(paid) == max(paid):
+        raise InvalidArgument(
+            f"in the log every action pays {number(paid[0])} on average, so that all are the best; {ONLY_SALES}"
+        )
+    told = f"{_shown(law)}, {drawn}"
+    return law, told if _lost(law) < 0.5 else f"{told} ({ONLY_SALES})", paid
+
+
+def _sold(read: logs.Log, sold: float) -> tuple[float, ...] | None:
+    """What the actions of a log sell on average, where they share the delays; with rewards, what that is worth."""
+    if not read.actions:
+        return None
+    came = collect(read.frame.filter(pl.col("o").is_not_null()).select("a"))["a"].to_numpy()
+    shares = np.bincount(came, minlength=len(read.actions)) / np.array(read.counts)
+    rates = np.minimum(shares * (sold * read.decisions / read.came), 1.0)
+    worth = np.array(_paid(read) or 1.0)
+    return tuple(float(rate) for rate in (rates * worth).round(6))
+
+
+def _lost(law: Any) -> float:
+    return float(np.mean(np.isinf(law.params()[1:])))
+
+
 def _shown(law: Any) -> str:
     """The quartiles of delays, and how many never come."""
     quartiles = np.quantile(law.array.astype(float), (0.25, 0.5, 0.75), method="lower")
-    lost = float(np.mean(np.isinf(law.params()[1:])))
     shown = [number(q) if q < 2**53 else "never" for q in quartiles]
-    return f"quartiles {', '.join(shown)} decisions, {lost:.1%} never"
+    return f"quartiles {', '.join(shown)} decisions, {_lost(law):.1%} never"
 
 
 def _paid(read: logs.Log) -> tuple[float, ...] | None:

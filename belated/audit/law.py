@@ -21,6 +21,22 @@ def law_of(log: Log, sample: int = SAMPLE) -> Empirical:
     A delay is counted in decisions: those made after it and before its feedback came. What takes longer than the log
     can show never comes.
     """
+    delays, shares = _shares(log)
+    return Empirical(np.append(delays, NEVER)[np.searchsorted(shares, _middles(sample))])
+
+
+def law_of_sales(log: Log, sample: int = SAMPLE) -> tuple[Empirical, float]:
+    """The same where a decision without feedback is one that did not sell: the delays of sales, and how many sell."""
+    delays, shares = _shares(log)
+    return Empirical(delays[np.searchsorted(shares, shares[-1] * _middles(sample))]), float(shares[-1])
+
+
+def _middles(sample: int) -> np.ndarray:
+    return (np.arange(sample) + 0.5) / sample
+
+
+def _shares(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """Delays that the log can show, and the share of feedback that comes with each or a shorter one."""
     watched = pl.col("w") if log.watched else pl.lit(log.as_of)
     found = collect(log.frame.select("d", "o", w=watched).sort("d"))
     decided, observed = found["d"].to_numpy(), found["o"]
@@ -38,6 +54,4 @@ def law_of(log: Log, sample: int = SAMPLE) -> Empirical:
         return np.bincount(np.searchsorted(delays, values), minlength=len(delays)).astype(np.int64)
 
     curve = Curve(delays, counted(waits[came]), counted(seen[open_]), counted(seen[came]))
-    shares = 1.0 - curve.survival[: curve.end + 1]
-    at = np.searchsorted(shares, (np.arange(sample) + 0.5) / sample)
-    return Empirical(np.append(delays[: curve.end + 1], NEVER)[at])
+    return delays[: curve.end + 1], 1.0 - curve.survival[: curve.end + 1]

@@ -10,6 +10,7 @@ With `NUMBA_DISABLE_JIT=1` every kernel stays the plain function it was written 
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import logging
@@ -18,6 +19,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -28,6 +30,7 @@ import numpy as np
 from numba.core import config
 from numba.core.caching import _Cache
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
 log = logging.getLogger("belated")
@@ -38,6 +41,8 @@ COMPILED = not getattr(config, "DISABLE_JIT", 0)
 _kernels: dict[FunctionType, Any] = {}
 _plain: dict[FunctionType, FunctionType] = {}
 _pointers: dict[tuple[str, str], Any] = {}
+_identities: dict[FunctionType, str | None] = {}
+_lock = threading.RLock()
 _told: set[str] = set()
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
 
@@ -72,10 +77,7 @@ def kernel(function: Callable[..., Any], *, inline: bool = True) -> Any:
         dispatcher: Any = numba.njit(
             nogil=True, error_model="numpy", inline="always" if inline else "never", pipeline_class=Inlining
         )(function)
-        digest = _digest(function, inline)
-        if digest is not None:
-            dispatcher._belated_identity = digest
-            dispatcher._cache = DiskCache(function.__qualname__, digest)
+        dispatcher._cache = DiskCache(function.__qualname__, lambda: identity(dispatcher))
         _kernels[function] = dispatcher
     return _kernels[function]
 
@@ -169,17 +171,31 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
     carrier: Any = CFunc(
         compiled.py_func, (signature.args, signature.return_type), locals={}, options=options, pipeline_class=Inlining
     )
-    if digest is not None:
-        carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", digest)
+    carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", lambda: digest)
     carrier.compile()
     return carrier
 
 
 def identity(compiled: Any) -> str | None:
-    """The digest of a kernel and all it refers to; None where one of these has no stable description."""
+    """The digest of a kernel and all it refers to; None where one of these has no stable description.
+
+    It is taken when somebody first asks, as Numba looks at globals when it compiles: by then what stands below the
+    kernel in its file is defined, too.
+    """
     if isinstance(compiled, FunctionType):
         return _digest(compiled)
-    return getattr(compiled, "_belated_identity", None)
+    if not _is_kernel(compiled):
+        return getattr(compiled, "_belated_identity", None)
+    function = compiled.py_func
+    with _lock:
+        if function not in _identities:
+            _identities[function] = function.__qualname__  # how it names itself, where it calls itself
+            _identities[function] = _digest(function, compiled.targetoptions["inline"] == "always")
+        return _identities[function]
+
+
+def _is_kernel(thing: Any) -> bool:
+    return isinstance(thing, Dispatcher) and _kernels.get(thing.py_func) is thing
 
 
 def _digest(function: FunctionType, inline: bool = True) -> str | None:
@@ -211,12 +227,17 @@ def _code(code: CodeType) -> str:
     return repr((code.co_code, constants, names))
 
 
-def _names(code: CodeType) -> set[str]:
+@cache
+def _names(code: CodeType) -> frozenset[str]:
+    """What it takes from outside. Not names of fields: a global of the same name is nothing to it."""
     inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return set(code.co_names) | set(code.co_freevars) | {name for c in inner for name in _names(c)}
+    own = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(own.union(code.co_freevars, *map(_names, inner)))
 
 
 def _describe(value: Any) -> str | None:
+    if _is_kernel(value):
+        return identity(value)
     if hasattr(value, "_belated_identity"):
         return str(value._belated_identity)
     if isinstance(value, ModuleType):
@@ -259,7 +280,7 @@ def cache_directory() -> Path | None:
 class DiskCache(_Cache):
     """One file for each (identity, signature, processor), written whole or not at all."""
 
-    def __init__(self, name: str, digest: str) -> None:
+    def __init__(self, name: str, digest: Callable[[], str | None]) -> None:
         self._name = "".join(c if c.isalnum() or c in "._" else "-" for c in name.rpartition(">.")[2])
         self._digest = digest
 
@@ -268,11 +289,14 @@ class DiskCache(_Cache):
         return str(cache_directory() or "")
 
     def _file(self, signature: Any, codegen: Any) -> Path | None:
+        digest = self._digest()
+        if digest is None:
+            return None
         directory = cache_directory()
         if directory is None:
             _tell("no writable cache directory: kernels are compiled anew in each process")
             return None
-        key = repr((self._digest, str(signature), codegen.magic_tuple()))
+        key = repr((digest, str(signature), codegen.magic_tuple()))
         return directory / f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.bin"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -70,6 +70,29 @@ def kl_upper(mean, budget, start):
     return min(max(q, mean), 1.0)
 
 
+@kernel
+def poisson_limit(mean, budget):
+    """A number at or above every q in [mean, 1] with mean ln(mean / q) + q - mean <= budget.
+
+    With q = mean (1 + u) that is u - ln(1 + u) <= budget / mean, and ln(1 + u) is at most u (6 + u) / (6 + 4 u).
+
+    >>> round(float(poisson_limit(0.1, 0.03)), 6)
+    0.2
+    """
+    return min(mean + budget / 1.5 + math.sqrt(budget * (budget / 2.25 + 2.0 * mean)), 1.0)
+
+
+@kernel
+def poisson_within(mean, q, budget):
+    """Whether mean ln(mean / q) + q - mean <= budget, for q > mean.
+
+    >>> poisson_within(0.1, 0.19, 0.03), poisson_within(0.1, 0.2, 0.03), poisson_within(0.0, 0.2, 0.2)
+    (True, False, True)
+    """
+    apart = q - mean
+    return apart - mean * log1p(apart / max(mean, TINY)) <= budget
+
+
 @routine
 def poisson_upper(mean, budget):
     """The largest q in [mean, 1] with mean ln(mean / q) + q - mean <= budget, to 1e-12.

@@ -12,16 +12,20 @@ from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.compile import kernel, routine
 from belated.kernels.elementary import log
-from belated.kernels.kl import poisson_upper
-from belated.kernels.ties import largest_among, largest_index
+from belated.kernels.kl import poisson_limit, poisson_upper, poisson_within
+from belated.kernels.scratch import local
+from belated.kernels.ties import MARGIN, largest_among, largest_index
 from belated.learners.thompson import drawn
 from belated.protocols import Learner
 
 RULES = ("ts", "kl", "ucb")
-#: How many parts of the window are gone through side by side.
+#: How many parts of the window are gone through side by side, and what is left over.
 LANES = 8
+PARTS = LANES + 1
 #: An action of which less should be here is as one that was never played.
 LEAST = 1e-9
+#: What covers the rounding of an index.
+SLACK = 1e-11
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Conversions(Learner):
     """
 
     guarantee = "none stated"
+    version = 2  # products of the window are on the stack, not in the state; what it plays is the same
     actions: int
     window: int
     cdf: tuple[float, ...] | None = None
@@ -92,8 +97,7 @@ class Conversions(Learner):
                 ("index", "f8", k),
                 ("old", "f8", k),  # predictions that are older than the window
                 ("predicted", "i8", k),
-                ("part", "f8", (LANES + 1, self.actions + 1)),
-                ("product", "f8", (LANES + 1,)),
+                ("part", "f8", (PARTS, self.actions + 1)),
                 ("action", "u4", (2 * self.window,)),  # of the last predictions, from 1: see `enter`
                 ("ratio", "f8", (self.window,)),  # F(d - 1) / F(d)
                 ("sales", "i8"),  # how many sales there were of the predictions in the window
@@ -114,10 +118,16 @@ class Conversions(Learner):
         state["ratio"][1:][above] = cdf[:-1][above] / cdf[1:][above]
 
     @staticmethod
+    def migrate(version: int, old: Any, state: Any) -> None:
+        for name in state.dtype.names:
+            state[name] = old[name]
+
+    @staticmethod
     def predict(params, state, context, draw):
-        weigh(params, state)
+        actions = range(len(state.total))
+        weigh(params, state, actions)
         if params.rule == 0:
-            action, probability = drawn(params, state.total, state.index, draw, range(len(state.total)))
+            action, probability = drawn(params, state.total, state.index, draw, actions)
         else:
             action, probability = largest_index(state.index, state.predicted), 1.0
         go_on(state, action)
@@ -125,7 +135,7 @@ class Conversions(Learner):
 
     @staticmethod
     def predict_among(params, state, context, allowed, draw):
-        weigh(params, state)
+        weigh(params, state, allowed)
         if params.rule == 0:
             action, probability = drawn(params, state.total, state.index, draw, allowed)
         else:
@@ -171,22 +181,54 @@ def go_on(state, action):
 
 
 @kernel
-def weigh(params, state):
-    """N~ of every action, and its index (with rule "ts": as many tries as its draw takes)."""
+def weigh(params, state, actions):
+    """N~ of every action, and the index of those that may be played (by "ts": as many tries as its draw takes)."""
     if params.learns == 1:
         learn(state)
     add_up(params, state)
     level = log(float(state.predictions))
-    for i in range(len(state.mass)):
+    for i in actions:
         if params.rule == 0:
             state.index[i] = max(state.mass[i], state.total[i])
         elif state.mass[i] <= LEAST:
             state.index[i] = math.inf
         elif params.rule == 1:
-            state.index[i] = poisson_upper(min(state.total[i] / state.mass[i], 1.0), level / state.mass[i])
+            state.index[i] = poisson_limit(rate(state, i), level / state.mass[i])
         else:
             spread = float(state.predicted[i]) / state.mass[i] * level / (2.0 * state.mass[i])
             state.index[i] = state.total[i] / state.mass[i] + math.sqrt(spread)
+    if params.rule == 1:
+        solve(state, level, actions)
+
+
+@kernel
+def rate(state, i):
+    """The estimate of an action's rate of sales."""
+    return min(state.total[i] / state.mass[i], 1.0)
+
+
+@kernel
+def solve(state, level, actions):
+    """From bounds of the indices by "kl" the indices; where a bound says that an action is not played, it stays.
+
+    The one with the largest bound is solved first. Which others come near it one logarithm tells, where solving takes
+    several.
+    """
+    first = -1
+    for i in actions:
+        if first < 0 or state.index[i] > state.index[first]:
+            first = i
+    if state.index[first] < math.inf:
+        state.index[first] = poisson_upper(rate(state, first), level / state.mass[first])
+    best = state.index[first]
+    for i in actions:
+        near = best - MARGIN - SLACK
+        if i != first and near <= state.index[i] < math.inf:
+            mean, budget = rate(state, i), level / state.mass[i]
+            state.index[i] = near
+            if near <= mean or poisson_within(mean, near, budget):
+                state.index[i] = poisson_upper(mean, budget)
+                best = max(best, state.index[i])
 
 
 @kernel
@@ -215,22 +257,24 @@ def add_up(params, state):
     window = len(state.ratio)
     size = window // LANES
     start = (window - (state.predictions - 1) % window) % window
-    for lane in range(LANES + 1):
-        state.product[lane] = 1.0
+    start = max(start, 0)  # so that compiled code need not look whether an index is below 0
+    product = local(PARTS)
+    for lane in range(PARTS):
+        product[lane] = 1.0
         for i in range(len(state.mass) + 1):
             state.part[lane, i] = 0.0
     for age in range(window - 1, LANES * size - 1, -1):  # what is left over
-        state.part[LANES, state.action[start + age]] += state.product[LANES]
-        state.product[LANES] *= state.ratio[age]
+        state.part[LANES, state.action[start + age]] += product[LANES]
+        product[LANES] *= state.ratio[age]
     for step in range(size - 1, -1, -1):
         for lane in range(LANES):
             age = lane * size + step
-            state.part[lane, state.action[start + age]] += state.product[lane]
-            state.product[lane] *= state.ratio[age]
+            state.part[lane, state.action[start + age]] += product[lane]
+            product[lane] *= state.ratio[age]
     whole = params.top
     for i in range(len(state.mass)):
         state.mass[i] = whole * state.old[i]
     for lane in range(LANES, -1, -1):
         for i in range(len(state.mass)):
             state.mass[i] += whole * state.part[lane, i + 1]
-        whole *= state.product[lane]
+        whole *= product[lane]

@@ -26,7 +26,7 @@ from numba.core.dispatcher import Dispatcher
 
 from belated import imports
 from belated.errors import BelatedError, InvalidArgument, Unsupported
-from belated.kernels.compile import kernel
+from belated.kernels.compile import identity, kernel
 from belated.studies.cells import Cell, Table
 from belated.studies.run import State, Watch, compute
 from belated.studies.store import Store
@@ -234,7 +234,7 @@ def packers() -> tuple[Any, Any]:
     class Whole(base):  # type: ignore[misc]
         def reducer_override(self, thing: Any) -> Any:
             # A kernel must be one again, with its identity: else what it is part of would not be cached.
-            if isinstance(thing, Dispatcher) and hasattr(thing, "_belated_identity"):
+            if isinstance(thing, Dispatcher) and identity(thing) is not None:
                 return kernel_again, (thing.py_func, thing.targetoptions["inline"] == "always")
             return super().reducer_override(thing)
 
