@@ -38,7 +38,7 @@ STATE_BYTES = 1 << 20
 OUTSTANDING = 10_000_000
 #: What one transaction takes, in decisions or feedback of small states; the bytes of a state that cost as much as one.
 TOGETHER = 2_000
-COSTLY = 1024
+COSTLY = 1 << 16
 #: What of an experiment can be changed.
 RULES = ("expiry_seconds", "on_expiry", "limits", "retention_seconds")
 #: Why some of it cannot.

@@ -435,7 +435,7 @@ class Ledger:
                 self._drop(experiment)
                 self.faults.failed(experiment.id, experiment.name, error)
                 continue
-            limit -= experiment.cost * states
+            limit -= states
             more = more or not finished
         return more
 

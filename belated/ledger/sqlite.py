@@ -168,8 +168,9 @@ class Session:
 
     def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
         sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND round > ?"
-        sql += " AND coalesce(closed_at, decided_at) >= ?"
-        rows = self.run(f"{sql} ORDER BY round LIMIT ?", (experiment, round_, since, limit))
+        if since:
+            sql += " AND (coalesce(closed_at, decided_at) >= ? OR ticket IN (SELECT ticket FROM remarks WHERE at >= ?))"
+        rows = self.run(f"{sql} ORDER BY round LIMIT ?", (experiment, round_, *([since] * 2 if since else ()), limit))
         return [DecisionRow._make(row) for row in rows]
 
     def counters(self, experiment: int) -> dict[str, int]:

@@ -246,7 +246,7 @@ class Reader(Protocol):
         """Experiment and ticket of open decisions whose time has come, but of these experiments."""
 
     def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
-        """The next decisions by round, of those that were made or have ended since then."""
+        """The next decisions by round, of those that were made, have ended, or were remarked upon since then."""
 
     def counters(self, experiment: int) -> dict[str, int]: ...
 

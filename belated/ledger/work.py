@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from belated.kernels.states import state_dtype
 from belated.ledger.experiment import Experiment
 from belated.ledger.follow import letter_of
 from belated.ledger.items import Decided, write_value
@@ -17,6 +18,8 @@ from belated.protocols import Floats
 
 #: What the table of decisions, which wants a number, has for a probability that is not stated.
 NOT_STATED = 0.0
+#: Bytes of states that one transaction puts on record.
+SAVED = 4 << 20
 
 
 class Running:
@@ -76,7 +79,8 @@ class Running:
     def save(self, head: Head, session: Writer, now: float, limit: int) -> tuple[int, bool]:
         """Put states on record; how many they were, and whether all are as they should be."""
         replica = self.follow(head, session)
-        states = replica.to_save(max(1, limit // self.experiment.cost))
+        size = state_dtype(self.experiment.learner).itemsize
+        states = replica.to_save(max(1, min(limit, SAVED // size)))
         session.put_states(self.experiment.id, states)
         if not replica.apart:
             self._put_queues(session)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from belated.ledger.store import Store
 
 DEFAULT = Options()
+#: How nice it is to be slow: see nice(1).
+NICE = 10
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
 
@@ -212,12 +215,13 @@ def migrate(
 def verify(database: Database = "belated.db", modules: Imports = None) -> None:
     """Rebuild every learner state from the recorded events, and compare.
 
-    It may run while the service does. The exit code is 1 if something is different, or could not be replayed.
+    It may run while the service does, which it gives way to, and on a standby. The exit code is 1 if something is
+    different, or could not be replayed.
     """
     from belated.ledger.verify import verify as check
 
     good = True
-    with _opened(database) as store:
+    with _opened(database) as store, _giving_way():
         for report in check(store):
             typer.echo(str(report))
             good = good and report.good
@@ -228,15 +232,49 @@ def verify(database: Database = "belated.db", modules: Imports = None) -> None:
 def export(
     name: Annotated[str, typer.Argument(help="The experiment.")],
     file: Annotated[Path, typer.Argument(help="Where to write; it must end in .parquet.")],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only decisions that were made, have ended or got late feedback since then, such as 2026-11-18 or "
+            "2026-11-18T09:30 (UTC, unless it says otherwise). They take the place of rows with the same ticket.",
+            metavar="TIME",
+        ),
+    ] = None,
     database: Database = "belated.db",
     modules: Imports = None,
 ) -> None:
-    """Write every decision of an experiment to a Parquet file: context, probability, feedback, times."""
+    """Write every decision of an experiment to a Parquet file: context, probability, feedback, times.
+
+    It may run while the service does, which it gives way to, and on a standby.
+    """
     from belated.ledger.export import export as write
 
-    with _opened(database) as store:
-        count = write(store, name, file)
+    with _plain_errors():
+        first = 0.0 if since is None else _moment(since)
+    with _opened(database) as store, _giving_way():
+        count = write(store, name, file, first)
     typer.echo(f"{count} decisions written to {file}")
+
+
+def _moment(text: str) -> float:
+    """A time that somebody wrote, in seconds since 1970."""
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"--since must be a time such as 2026-11-18T09:30, got {text!r}") from None
+
+
+@contextmanager
+def _giving_way() -> Iterator[None]:
+    """Let the service, which may run on the same machine, have the processor first."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(before, NICE))
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # who is not root cannot go back
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 def backup(
