@@ -341,7 +341,8 @@ class Session:
     def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
         sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s AND round > %s"
         if since:
-            sql += " AND (coalesce(closed_at, decided_at) >= %s OR ticket IN (SELECT ticket FROM remarks WHERE at >= %s))"
+            sql += " AND (coalesce(closed_at, decided_at) >= %s"
+            sql += " OR ticket IN (SELECT ticket FROM remarks WHERE at >= %s))"
         rows = self.run(f"{sql} ORDER BY round LIMIT %s", (experiment, round_, *([since] * 2 if since else ()), limit))
         return [DecisionRow._make(row) for row in rows]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT = Options()
 #: How nice it is to be slow: see nice(1).
-NICE = 10
+NICE = 19
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
 
