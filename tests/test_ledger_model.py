@@ -404,7 +404,7 @@ class Machine(RuleBasedStateMachine):
             {"outstanding": limit}, 60.0 if seed == 3 else None,
         )  # fmt: skip
         (made,) = self.ledger.serve([Create(new, self.ledger.prepare(new))])
-        assert isinstance(made, Experiment) and self.ledger.find(model.name) is made
+        assert isinstance(made, Experiment) and self.ledger.find(model.name).row() == made.row()
         (again,) = self.ledger.serve([Create(new, self.ledger.prepare(new))])
         assert said([again]) == ["exists"]
         self.models[model.name] = model
