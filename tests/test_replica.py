@@ -99,13 +99,15 @@ def test_a_crash_between_slices(file, kind):
     both.end()
 
 
-def test_states_that_are_on_record_leave_memory(file, monkeypatch):
-    monkeypatch.setattr(replica_module, "ROOM", 3000)
-    both = Both(file, "bold")
+@pytest.mark.parametrize("kind", ["bold", "qpmd"])
+def test_states_that_are_on_record_leave_memory(file, kind, monkeypatch):
+    """But not those of a rule that looks at all of them."""
+    monkeypatch.setattr(replica_module, "ROOM", 300)
+    both = Both(file, kind)
     both.play(0, 60)
     for _ in range(6):
         save(both.ledger)
-        assert not both.ledger._running[1].replica.states  # all were on record, and too many to keep
+        assert bool(both.ledger._running[1].replica.states) == (kind == "qpmd")
         both.play(11, 7)
         assert len(both.ledger._running[1].replica.states) < 60
     both.end()
