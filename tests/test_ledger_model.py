@@ -1,8 +1,9 @@
 """The ledger against a plain model: dictionaries, and a forecaster in process that must choose the same actions.
 
 Any order of create, decide (among all actions or some), feedback, duplicate, conflict, cancel, expire, sweep, replace,
-grow, archive, upkeep, retries, batches that fail, restarts and crashes: answers, decisions and statistics are those of
-the model, and every state comes out again from its events.
+grow, archive, save, upkeep, retries, batches that fail, restarts and crashes: answers, decisions and statistics are
+those of the model, and every state comes out again from its events. On PostgreSQL several writers take turns, lag, and
+die.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from belated.ledger import experiment, faults
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Archive, Cancel, Create, Decide, Decided, Feedback, Grow, Replace, Sweep, Upkeep
+from belated.ledger.items import Archive, Cancel, Create, Decide, Decided, Feedback, Grow, Replace, Save, Sweep, Upkeep
 from belated.ledger.ledger import Ledger
-from belated.ledger.store import Store
+from belated.ledger.store import DAY, Store, day_of
 from belated.ledger.verify import verify
-from belated.ledger.work import Work
+from belated.ledger.work import Page, Work
 from tests.postgres import Cluster, cluster  # noqa: F401
 
 ACTIONS = ["a", "b", "c"]
@@ -171,19 +172,16 @@ class Model:
             self.counts["cancelled"] += 1
         return {"cancelled": "cancelled", "closed": "closed"}.get(held.state, "expired")
 
-    def sweep(self, limit: int) -> bool:
-        """What is due ends, the longest due first."""
-        due = sorted((held for held in self.held.values() if held.state == "due"), key=lambda held: held.due)[:limit]
-        for held in due:
-            held.state = "expired"
-            self.counts["expired"] += 1
-            if self.default is None or held.stale:
-                self.oracle.cancel(held.number)
-            else:
-                held.value = self.default
-                self.rewards[held.answer.action].append(self.default)
-                self.oracle.update(held.number, self._scaled(self.default))
-        return len(due) == limit
+    def expire(self, held: Held) -> None:
+        """A decision that is due ends."""
+        held.state = "expired"
+        self.counts["expired"] += 1
+        if self.default is None or held.stale:
+            self.oracle.cancel(held.number)
+        else:
+            held.value = self.default
+            self.rewards[held.answer.action].append(self.default)
+            self.oracle.update(held.number, self._scaled(self.default))
 
     def replace(self, action: int, new: str) -> None:
         self.oracle.replace(action)
@@ -213,13 +211,13 @@ class Model:
         some = tuple(action for action in range(len(self.names)) if pick >> action & 1)
         return some if able and pick % 3 == 0 and some else None
 
-    def decided(self, answer: list[Decided], contexts: list[Any], allowed: tuple[int, ...] | None, exact: bool) -> None:
-        """The same actions must come out, with the same probabilities."""
+    def decided(self, answer: list[Decided], contexts: list[Any], allowed: tuple[int, ...] | None) -> None:
+        """The same actions must come out, with the same probabilities, and rounds have no gaps."""
         for made, context in zip(answer, contexts, strict=True):
             expected = self._predict(context, allowed)
             assert (made.action, made.probability) == (expected.action, expected.probability)
             assert made.name == self.names[made.action]
-            assert made.round == self.last_round + 1 if exact else made.round > self.last_round
+            assert made.round == self.last_round + 1
             assert (made.expires_at is None) == (self.expiry is None)
             self.last_round = made.round
             ticket = bytes.fromhex(made.ticket)
@@ -270,8 +268,8 @@ THING = st.tuples(
 class Machine(RuleBasedStateMachine):
     """What can happen; subclasses know the database."""
 
-    #: Whether rounds have no gaps.
-    exact = True
+    #: How many ledgers write to the database.
+    writers = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,7 +277,10 @@ class Machine(RuleBasedStateMachine):
         self.stores: list[Store] = []
         self.moved = 0
         self.database = self.new_database()
-        self.open()
+        self.ledgers: list[Ledger] = []
+        self.turn = 0
+        for _ in range(self.writers):
+            self.ledgers.append(self.open())
 
     # --- the database ---
 
@@ -289,12 +290,26 @@ class Machine(RuleBasedStateMachine):
     def execute(self, sql: str, *values: Any) -> None:
         raise NotImplementedError
 
+    def age_keys(self) -> None:
+        self.execute("UPDATE keys SET at = at - {}", LONG)
+
     def snapshot(self) -> None:
         """What a crash at this moment would leave behind becomes the database."""
 
-    def open(self) -> None:
+    def open(self) -> Ledger:
         self.stores.append(open_store(self.database, serve=True))
-        self.ledger = Ledger(self.stores[-1])
+        return Ledger(self.stores[-1])
+
+    @property
+    def ledger(self) -> Ledger:
+        """Whose turn it is. It learns of experiments when it is asked for them, as a service does."""
+        found = self.ledgers[self.turn]
+        found.refresh()
+        return found
+
+    def reopen(self) -> None:
+        """Another process takes the place of the one whose turn it was."""
+        self.ledgers[self.turn] = self.open()
 
     # --- helpers ---
 
@@ -358,7 +373,7 @@ class Machine(RuleBasedStateMachine):
                     continue
                 assert not isinstance(answer, Refused), answer
                 allowed = None if item.allowed is None else tuple(map(model.names.index, item.allowed))
-                model.decided(answer, contexts, allowed, self.exact)
+                model.decided(answer, contexts, allowed)
                 if item.key is not None:
                     model.keys[item.key] = (item.digest, answer)
 
@@ -389,7 +404,7 @@ class Machine(RuleBasedStateMachine):
             {"outstanding": limit}, 60.0 if seed == 3 else None,
         )  # fmt: skip
         (made,) = self.ledger.serve([Create(new, self.ledger.prepare(new))])
-        assert isinstance(made, Experiment) and self.ledger.find(model.name) is made
+        assert isinstance(made, Experiment) and self.ledger.find(model.name).row() == made.row()
         (again,) = self.ledger.serve([Create(new, self.ledger.prepare(new))])
         assert said([again]) == ["exists"]
         self.models[model.name] = model
@@ -433,8 +448,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([1, 2, 500]))
     def sweep(self, limit: int) -> None:
-        expected = [model.sweep(limit) for model in self.models.values() if model.expiry is not None]
-        assert self.ledger.serve([Sweep(limit)]) == [any(expected)]
+        """What is due ends, the longest due first."""
+        due = [(held.due, model, held) for model in self.models.values() for held in model.held.values()]
+        due = sorted((each for each in due if each[2].state == "due"), key=lambda each: each[0])[:limit]
+        for _, model, held in due:
+            model.expire(held)
+        assert self.ledger.serve([Sweep(limit)]) == [len(due) == limit]
 
     @rule(which=PICK, action=st.integers(0, 2), taken=st.booleans())
     def replace(self, which: int, action: int, taken: bool) -> None:
@@ -481,7 +500,7 @@ class Machine(RuleBasedStateMachine):
     def upkeep(self, old: bool) -> None:
         """Statistics are saved; what is old is forgotten: keys, and events before a checkpoint (seed 3)."""
         if old:
-            self.execute("UPDATE keys SET at = at - {}", LONG)
+            self.age_keys()
             self.execute("UPDATE checkpoints SET at = at - {}", LONG)
             self.execute("DELETE FROM meta WHERE key LIKE {}", "checkpointed%")
             self.execute("UPDATE experiments SET created_at = created_at - {}", LONG)
@@ -519,37 +538,48 @@ class Machine(RuleBasedStateMachine):
         others = [pair for pair in pairs if pair[0][0] is not model]
         self.check([one for one, _ in others], [answer for _, answer in others])
 
+    # --- what is in memory ---
+
+    @rule(limit=st.sampled_from([1, 2, 3, 2000]), all_=st.booleans())
+    def save(self, limit: int, all_: bool) -> None:
+        """Some states go on record, or all of them."""
+        assert self.ledger.serve([Save(limit, all_)])[0] in (False, True)
+
+    @rule(which=PICK)
+    def forget(self, which: int) -> None:
+        """What is in memory of an experiment is dropped, as after a transaction that was undone."""
+        number = self.ledger.find(self.model(which).name).id
+        if number in self.ledger._running:
+            self.ledger._running[number].forget()
+
     # --- what ends the process ---
 
     @rule()
     def restart(self) -> None:
-        self.stores.pop().close()
-        self.open()
+        self.ledgers[self.turn].store.close()
+        self.stores.remove(self.ledgers[self.turn].store)
+        self.reopen()
 
     @rule()
     def crash(self) -> None:
         self.snapshot()
-        self.open()
+        self.reopen()
 
-    @rule(things=st.lists(THING, min_size=1, max_size=4))
-    def crash_before_the_commit(self, things: list[Any]) -> None:
-        made = self.items(things)
-        if not self.exact:  # numbers that were taken are not given back: the forecaster in process knows no gaps
-            made = [one for one in made if not isinstance(one[1], Decide)]
-        flush = Work.flush
+    @rule(things=st.lists(THING, min_size=1, max_size=4), saves=st.booleans())
+    def crash_before_the_commit(self, things: list[Any], saves: bool) -> None:
+        """All is written but for the last word; a slice of states, too."""
+        made = [] if saves else self.items(things)
+        items: list[Any] = [Save(2)] if saves else [item for _, item, _ in made]
+        write = Page.write
 
-        def dying(work: Work) -> None:
-            flush(work)
+        def dying(page: Page) -> None:
+            write(page)
             self.snapshot()
             raise Crash
 
-        try:
-            with mock.patch.object(Work, "flush", dying):
-                answers = self.ledger.serve([item for _, item, _ in made])
-        except Crash:
-            self.open()
-        else:  # there was nothing to write
-            self.check(made, answers)
+        with mock.patch.object(Page, "write", dying), pytest.raises(Crash):
+            self.ledger.serve(items)
+        self.reopen()
 
     # --- what must hold ---
 
@@ -580,6 +610,8 @@ class Machine(RuleBasedStateMachine):
             for model in self.models.values():
                 for held in model.held.values():
                     self.look_at(model, held)
+            for ledger in self.ledgers:
+                self.alike(ledger)
             reports = list(verify(self.ledger.store))
             assert {report.verdict for report in reports} <= {"identical"}, [str(report) for report in reports]
             assert len(reports) == len(self.models)
@@ -587,6 +619,22 @@ class Machine(RuleBasedStateMachine):
             for store in self.stores:
                 store.close()
             self.remove()
+
+    def alike(self, ledger: Ledger) -> None:
+        """Once it has caught up every replica is what the log says: as many rounds, and G* + 1 instances."""
+        ledger.refresh()
+        for model in self.models.values():
+            known = ledger.find(model.name)
+            ledger.serve([Decide(known, [])])
+            replica = ledger._running[known.id].replica
+            assert replica is not None
+            assert (replica.rounds, replica.outstanding) == (model.last_round, model.outstanding)
+            assert replica.instances == model.oracle.instances
+            with ledger.store.read() as session:
+                head = session.heads([known.id])[known.id]
+                places = [event.place for event in session.events_since(known.id, 0, 10**9)]
+            assert head[4:] == (replica.rounds, replica.instances, replica.outstanding) and head.last == replica.place
+            assert places == list(range(head.last - len(places) + 1, head.last + 1)) or known.retention is not None
 
     def remove(self) -> None:
         """Nothing is left."""
@@ -642,7 +690,7 @@ def on_postgres(cluster: Cluster) -> type[Machine]:  # noqa: F811
     import psycopg
 
     class OnPostgres(Machine):
-        exact = False
+        writers = 3
 
         def new_database(self) -> str:
             return cluster.new()
@@ -650,6 +698,20 @@ def on_postgres(cluster: Cluster) -> type[Machine]:  # noqa: F811
         def execute(self, sql: str, *values: Any) -> None:
             with psycopg.connect(self.database, autocommit=True) as connection:
                 connection.execute(sql.replace("{}", "%s"), values)
+
+        def age_keys(self) -> None:
+            """They lie in the tables of their days."""
+            day = int(LONG // DAY)
+            with self.ledger.store.write() as session:
+                session.make_day(day_of(session.now()) - day)  # type: ignore[attr-defined]
+            self.execute("UPDATE keys SET at = at - {}, day = day - {}", LONG, day)
+
+        @rule(turn=st.integers(0, 2))
+        def next(self, turn: int) -> None:
+            """Another writer's turn: it may have seen nothing for long."""
+            self.turn = turn
+
+        often = rule(turn=st.integers(0, 2))(lambda self, turn: self.next(turn))
 
     return OnPostgres
 

@@ -2,15 +2,202 @@
 """States in memory: put on record in slices, forgotten, caught up, and changed when they are next used."""
 
 import random
+import threading
 
+import pyarrow.parquet as pq
 import pytest
 
 import belated as bl
-from belated.ledger.items import Decide, Feedback, Replace, ticket_of
+from belated.ledger import replica as replica_module
+from belated.ledger import upkeep
+from belated.ledger.experiment import Experiment, make
+from belated.ledger.export import export
+from belated.ledger.items import Cancel, Create, Decide, Feedback, Replace, Save, Sweep, ticket_of
 from belated.ledger.store import ALL
 from tests.postgres import cluster  # noqa: F401
 from tests.rows import all_states, save
 from tests.test_grow import ByHand, bytes_of, checked, create, decide, events, feed, file, grow, opened, plain  # noqa: F401
+
+
+class Both:
+    """A ledger, and a forecaster in process that must choose the same."""
+
+    def __init__(self, file, kind, seed=4, **more):
+        self.file, self.kind, self.rounds = file, kind, 0
+        self.ledger = opened(file)
+        self.oracle = {"bold": bl.BOLD, "qpmd": bl.QPMD, "direct": bl.Direct}[kind](bl.UCB1(3), seed=seed)
+        create(self.ledger, f"{kind}(ucb1)", seed=seed, **more)
+        self.draw, self.open = random.Random(seed), []
+
+    def play(self, ending, deciding):
+        """What ends goes first."""
+        known = self.ledger.find("ads")
+        some = [self.open.pop(self.draw.randrange(len(self.open))) for _ in range(min(ending, len(self.open)))]
+        values = [self.draw.randrange(5) / 4 for _ in some]
+        entries = [(ticket, value) for (ticket, _), value in zip(some, values, strict=True)]
+        told, made = self.ledger.serve([Feedback(known, entries), Decide(known, [None] * deciding)])
+        assert told == ["applied"] * len(some)
+        for (_, number), value in zip(some, values, strict=True):
+            self.oracle.update(number, value)
+        for mine in made:
+            theirs = self.oracle.predict()
+            self.rounds += 1
+            assert (mine.action, mine.round) == (theirs.action, self.rounds)
+            self.open.append((ticket_of(mine.ticket), theirs.ticket))
+
+    def restart(self):
+        self.ledger.store.close()
+        self.ledger = opened(self.file)
+
+    def head(self):
+        with self.ledger.store.read() as session:
+            (head,) = session.heads().values()
+        return head
+
+    def end(self):
+        """All is as it should be, and so it is for one who starts now."""
+        assert checked(self.ledger) == {"ads": "identical"}
+        self.restart()
+        self.play(3, 4)
+        head = self.head()
+        assert (head.rounds, head.instances) == (self.rounds, self.oracle.instances)
+        assert self.kind != "bold" or head.instances == self.oracle.peak + 1
+        save(self.ledger)
+        assert self.head().written == self.head().last
+        assert checked(self.ledger) == {"ads": "identical"}
+        self.ledger.store.close()
+
+
+@pytest.mark.parametrize("kind", ["bold", "qpmd", "direct"])
+def test_slices_go_on_record_while_decisions_are_made(file, kind):
+    both = Both(file, kind)
+    both.play(0, 40)
+    both.play(20, 5)
+    written = []
+    for _ in range(12):
+        more = both.ledger.serve([Save(limit=4)])[0]
+        head = both.head()
+        assert more == (head.written < head.last)
+        written.append(head.written)
+        both.play(2, 1)
+    assert written == sorted(written) and written[-1] > 0
+    both.end()
+
+
+@pytest.mark.parametrize("kind", ["bold", "qpmd"])
+def test_a_crash_between_slices(file, kind):
+    """What is on record is of several moments then: each state as it was at `written`, or later."""
+    both = Both(file, kind)
+    both.play(0, 30)
+    for _ in range(4):
+        both.ledger.serve([Save(limit=7)])
+        both.restart()
+        both.play(9, 6)
+        both.ledger.serve([Save(limit=3)])
+        both.play(2, 2)
+        assert checked(both.ledger) == {"ads": "identical"}
+    both.end()
+
+
+@pytest.mark.parametrize("kind", ["bold", "qpmd"])
+def test_states_that_are_on_record_leave_memory(file, kind, monkeypatch):
+    """But not those of a rule that looks at all of them."""
+    monkeypatch.setattr(replica_module, "ROOM", 300)
+    both = Both(file, kind)
+    both.play(0, 60)
+    for _ in range(6):
+        save(both.ledger)
+        assert bool(both.ledger._running[1].replica.states) == (kind == "qpmd")
+        both.play(11, 7)
+        assert len(both.ledger._running[1].replica.states) < 60
+    both.end()
+
+
+def test_what_nothing_in_memory_knows_of_goes_on_record(file):
+    both = Both(file, "bold")
+    both.play(0, 10)
+    both.ledger.serve([Save(limit=3)])
+    head = both.head()
+    assert head.written < head.last
+    both.ledger._running[1].forget()  # as after a transaction that was undone
+    assert both.ledger.serve([Save()]) == [False] and both.head() == head
+    save(both.ledger)
+    assert both.head().written == both.head().last
+    both.end()
+
+
+def test_retention_leaves_what_a_start_needs(file):
+    """Some states are on record and have a checkpoint; the log is needed from where others are not."""
+    both = Both(file, "bold", retention_seconds=60)
+    both.play(0, 10)
+    both.play(10, 10)
+    both.ledger.serve([Save(limit=6)])
+    head = both.head()
+    assert head.written < head.last
+    both.ledger.folder.catch_up()
+    for later in (1000, 1070, 1080):  # a checkpoint, another, and what is older than the first goes
+        with both.ledger.store.write() as session:
+            now = session.now() + later
+            upkeep.tick(both.ledger.folder, both.ledger.experiments(), session, now, 100, both.ledger.faults)
+    log = events(both.ledger, both.ledger.find("ads"))
+    assert [each.place for each in log] == list(range(head.written + 1, head.last + 1))
+    both.restart()
+    both.play(5, 5)
+    save(both.ledger)
+    both.play(5, 5)
+    assert checked(both.ledger) == {"ads": "identical"}
+    both.ledger.store.close()
+
+
+def test_verify_while_others_decide(file):
+    both = Both(file, "bold")
+    both.play(0, 50)
+    over, verdicts = threading.Event(), []
+
+    def look():
+        while not over.is_set():
+            verdicts.append(checked(both.ledger))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for number in range(60):
+        both.play(10, 11)
+        if number % 5 == 0:
+            both.ledger.serve([Save(limit=20)])
+    over.set()
+    thread.join()
+    assert verdicts and all(each == {"ads": "identical"} for each in verdicts)
+    both.end()
+
+
+def test_an_export_of_what_is_new(file, tmp_path):
+    """Those that were made or have ended since then, with what was said of them and not learned."""
+    ledger = opened(file)
+    wanted = make("ads", ["a", "b"], "bold(ucb1)", seed=1, expiry_seconds=3600)
+    (known,) = ledger.serve([Create(wanted, ledger.prepare(wanted))])
+    assert isinstance(known, Experiment)
+    (made,) = ledger.serve([Decide(known, [None] * 6)])
+    tickets = [ticket_of(each.ticket) for each in made]
+    ledger.serve(
+        [Feedback(known, [(tickets[0], 1.0), (tickets[0], 0.5), (tickets[0], 0.25)]), Cancel(known, tickets[1:2])]
+    )
+    with ledger.store.write() as session:
+        session.tell("UPDATE decisions SET expires_at = ? WHERE round = 3", (1.0,))
+    ledger.serve([Sweep()])
+    ledger.serve([Feedback(known, [(tickets[2], 1.0)])])
+    assert export(ledger.store, "ads", tmp_path / "all.parquet") == 6
+    rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    said = [[(each["kind"], each["value"]) for each in row["remarks"]] for row in rows]
+    assert said == [[("conflict", "0.5"), ("conflict", "0.25")], [], [("late", "1.0")], [], [], []]
+    with ledger.store.read() as session:
+        since = session.now()
+    assert export(ledger.store, "ads", tmp_path / "none.parquet", since) == 0
+    ledger.serve([Feedback(known, [(tickets[4], 1.0)]), Decide(known, [None])])
+    assert export(ledger.store, "ads", tmp_path / "new.parquet", since) == 2
+    rows = pq.read_table(tmp_path / "new.parquet").to_pylist()
+    assert [(row["round"], row["state"]) for row in rows] == [(5, "closed"), (7, "open")]
+    ledger.store.close()
+
 
 # --- many states, each when it is next used ---
 

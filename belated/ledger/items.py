@@ -177,7 +177,7 @@ class Cancel(Asked):
 
 @dataclass(slots=True, eq=False)
 class Sweep:
-    """End what has expired, at most `limit` decisions an experiment. Answer: whether more may be due.
+    """End what has expired, the longest due first, at most `limit` decisions. Answer: whether more may be due.
 
     `only` is one experiment, by its number; 0 is none.
     """

@@ -18,7 +18,7 @@ from typing import Any
 
 from belated.ledger import experiment, schema
 from belated.ledger.database import open_store
-from belated.ledger.items import Archive, Cancel, Change, Create, Decide, Feedback, Replace, Sweep, Upkeep
+from belated.ledger.items import Archive, Cancel, Change, Create, Decide, Feedback, Grow, Replace, Sweep, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service import auth
@@ -40,6 +40,8 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
     "counts": {"forecaster": "direct(delayedhedge)"},
     # Since schema 4.
     "changed": {"forecaster": "bold(ucb1)"},
+    # Since schema 5.
+    "grown": {"forecaster": "bold(klucb)"},
 }
 #: Those that learn from the rewards of all actions.
 FULL = ("full", "paced", "counts")
@@ -67,6 +69,8 @@ def play(ledger: Ledger, name: str, **more: Any) -> None:
     ledger.serve([Feedback(made, [(tickets[3], values[4]), (b"none of our own.", values[0])])])
     if name == "replaced":
         made = ledger.serve([Replace(made, "b", "new")])[0]
+    if name == "grown":
+        made = ledger.serve([Grow(made, "d", ledger.prepare(made.grown("d")))])[0]
     ledger.serve([Cancel(made, tickets[9:10]), Sweep(), Decide(made, contexts[:3])])
     ledger.serve([Feedback(made, [(tickets[i], values[i]) for i in (0, 10)])])
     if name == "archived":
@@ -124,6 +128,8 @@ def main() -> None:
     try:
         store = open_store(url := cluster.new(), serve=True)
         fill(store)
+        with store.write() as session:
+            session.tell("UPDATE keys SET day = 0")  # those of other days than the last are not looked for
         store.close()
         command = [str(programs / "pg_dump"), "--inserts", "--no-owner", "--no-comments", f"--dbname={url}"]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout

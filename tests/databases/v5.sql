@@ -1,0 +1,1313 @@
+CREATE FUNCTION belated_day(day bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+        DECLARE
+            name text;
+        BEGIN
+            PERFORM pg_advisory_xact_lock(2, 0);
+            FOREACH name IN ARRAY ARRAY['decisions', 'events', 'remarks', 'keys'] LOOP
+                IF to_regclass(name || '_' || day) IS NULL THEN
+                    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name || '_' || day, name);
+                    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%s)', name, name || '_' || day, day);
+                END IF;
+            END LOOP;
+        END $$;
+CREATE FUNCTION belated_lock(write_lock bigint, alone boolean, experiments bigint[], OUT now double precision, OUT changes bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+        BEGIN
+            IF alone THEN
+                PERFORM pg_advisory_xact_lock(write_lock);
+            ELSE
+                PERFORM pg_advisory_xact_lock_shared(write_lock);
+            END IF;
+            PERFORM FROM heads WHERE experiment = ANY(experiments) ORDER BY experiment FOR UPDATE;
+            now := extract(epoch FROM clock_timestamp());
+            changes := value FROM meta WHERE key = 'changes';
+        END $$;
+CREATE TABLE checkpoints (
+    experiment bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    free bigint NOT NULL,
+    state bytea NOT NULL,
+    held bytea,
+    steps bigint NOT NULL,
+    pool bigint DEFAULT 0 NOT NULL,
+    queue bytea NOT NULL,
+    floor bigint NOT NULL,
+    at double precision NOT NULL,
+    place bigint DEFAULT 0 NOT NULL
+);
+CREATE TABLE counters (
+    experiment bigint NOT NULL,
+    kind text NOT NULL,
+    count bigint NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE decisions (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE decisions_0 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20775 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20776 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20777 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE events (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE events_0 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20775 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20776 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20777 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE experiments (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    spec text NOT NULL,
+    version bigint NOT NULL,
+    layout text NOT NULL,
+    rounds bigint DEFAULT 0 NOT NULL,
+    created_at double precision NOT NULL,
+    archived_at double precision
+);
+ALTER TABLE experiments ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME experiments_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE folds (
+    experiment bigint NOT NULL,
+    upto bigint NOT NULL,
+    counters text NOT NULL
+);
+CREATE TABLE heads (
+    experiment bigint NOT NULL,
+    last bigint NOT NULL,
+    written bigint NOT NULL,
+    written_at double precision NOT NULL,
+    rounds bigint NOT NULL,
+    instances bigint NOT NULL,
+    outstanding bigint NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE keys (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE keys_0 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20775 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20776 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20777 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE log (
+    id bigint NOT NULL,
+    at double precision NOT NULL,
+    who text NOT NULL,
+    address text NOT NULL,
+    what text NOT NULL,
+    experiment text,
+    detail text NOT NULL
+);
+ALTER TABLE log ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME log_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE meta (
+    key text NOT NULL,
+    value text NOT NULL
+);
+CREATE TABLE queue (
+    experiment bigint NOT NULL,
+    cell bigint NOT NULL,
+    "position" bigint NOT NULL,
+    value bytea NOT NULL
+);
+CREATE SEQUENCE remark_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+CREATE TABLE remarks (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE remarks_0 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20775 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20776 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20777 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE states (
+    experiment bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    free bigint NOT NULL,
+    state bytea NOT NULL,
+    held bytea,
+    steps bigint NOT NULL,
+    pool bigint DEFAULT 0 NOT NULL,
+    place bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE tokens (
+    digest bytea NOT NULL,
+    name text NOT NULL,
+    scopes text NOT NULL,
+    created_at double precision NOT NULL,
+    revoked_at double precision,
+    experiments text,
+    rate double precision,
+    expires_at double precision,
+    used_at double precision
+);
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20775 FOR VALUES IN ('20775');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20776 FOR VALUES IN ('20776');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY events ATTACH PARTITION events_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY events ATTACH PARTITION events_20775 FOR VALUES IN ('20775');
+ALTER TABLE ONLY events ATTACH PARTITION events_20776 FOR VALUES IN ('20776');
+ALTER TABLE ONLY events ATTACH PARTITION events_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20775 FOR VALUES IN ('20775');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20776 FOR VALUES IN ('20776');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20775 FOR VALUES IN ('20775');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20776 FOR VALUES IN ('20776');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20777 FOR VALUES IN ('20777');
+INSERT INTO checkpoints VALUES (5, 0, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 25);
+INSERT INTO checkpoints VALUES (5, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 22);
+INSERT INTO checkpoints VALUES (5, 2, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 23);
+INSERT INTO checkpoints VALUES (5, 3, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 24);
+INSERT INTO checkpoints VALUES (5, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1794994977.588458, 5);
+INSERT INTO checkpoints VALUES (5, 5, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000f03f00000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1794994977.588458, 16);
+INSERT INTO checkpoints VALUES (5, 6, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 17);
+INSERT INTO checkpoints VALUES (5, 7, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 18);
+INSERT INTO checkpoints VALUES (5, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 19);
+INSERT INTO checkpoints VALUES (5, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1794994977.588458, 21);
+INSERT INTO checkpoints VALUES (5, 10, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1794994977.588458, 26);
+INSERT INTO checkpoints VALUES (5, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1794994977.588458, 12);
+INSERT INTO counters VALUES (1, 'duplicate', 1);
+INSERT INTO counters VALUES (1, 'conflict', 1);
+INSERT INTO counters VALUES (1, 'unknown', 1);
+INSERT INTO counters VALUES (2, 'unknown', 1);
+INSERT INTO counters VALUES (2, 'late', 11);
+INSERT INTO counters VALUES (3, 'duplicate', 1);
+INSERT INTO counters VALUES (3, 'conflict', 1);
+INSERT INTO counters VALUES (3, 'unknown', 1);
+INSERT INTO counters VALUES (4, 'duplicate', 1);
+INSERT INTO counters VALUES (4, 'conflict', 1);
+INSERT INTO counters VALUES (4, 'unknown', 1);
+INSERT INTO counters VALUES (5, 'duplicate', 1);
+INSERT INTO counters VALUES (5, 'conflict', 1);
+INSERT INTO counters VALUES (5, 'unknown', 1);
+INSERT INTO counters VALUES (6, 'duplicate', 2);
+INSERT INTO counters VALUES (6, 'unknown', 1);
+INSERT INTO counters VALUES (7, 'duplicate', 1);
+INSERT INTO counters VALUES (7, 'conflict', 1);
+INSERT INTO counters VALUES (7, 'unknown', 1);
+INSERT INTO counters VALUES (8, 'duplicate', 1);
+INSERT INTO counters VALUES (8, 'conflict', 1);
+INSERT INTO counters VALUES (8, 'unknown', 1);
+INSERT INTO counters VALUES (9, 'duplicate', 2);
+INSERT INTO counters VALUES (9, 'unknown', 1);
+INSERT INTO counters VALUES (10, 'duplicate', 1);
+INSERT INTO counters VALUES (10, 'conflict', 1);
+INSERT INTO counters VALUES (10, 'unknown', 1);
+INSERT INTO counters VALUES (11, 'duplicate', 2);
+INSERT INTO counters VALUES (11, 'unknown', 1);
+INSERT INTO counters VALUES (12, 'duplicate', 1);
+INSERT INTO counters VALUES (12, 'conflict', 1);
+INSERT INTO counters VALUES (12, 'unknown', 1);
+INSERT INTO counters VALUES (13, 'duplicate', 1);
+INSERT INTO counters VALUES (13, 'conflict', 1);
+INSERT INTO counters VALUES (13, 'unknown', 1);
+INSERT INTO decisions_20775 VALUES ('\x51270deed34366f4a0b3dc2b82cc6193', 1, 5, 4, 1, 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275a693e6bd372fc6578147a21e307', 1, 12, 11, 1, 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277f6c34c0b562e4ddcc00417231ef', 1, 4, 3, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.75', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278dd742d92e8b714ad5c169d29dbb', 1, 2, 1, 1, 2, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.25', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127500b7ce365792be0c75b930a9e17', 1, 3, 2, 1, 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.5', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512762f08d220909991a7cae7c537fd5', 1, 6, 5, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.0', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275865f86c107ed5fde78ee6e7efb3', 1, 7, 6, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.25', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512728a8b5dfbf64f1b0e484825f847e', 1, 8, 7, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.5', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127f67101d1cac25bf1f0ea505a75a0', 1, 9, 8, 1, 2, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.75', 1794994976.84833, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512776e801ed0f2f286d99e43287f0ef', 1, 13, 1, 2, 1, 0.3819822823114426, NULL, NULL, 1794994976.859741, 1794998576.859741, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512765468492471060d58aa9d42ceb94', 1, 14, 2, 2, 2, 0.36690847385727565, NULL, NULL, 1794994976.859741, 1794998576.859741, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512745e1dbc6b6536f368a7107714fb4', 1, 15, 3, 2, 2, 0.3506620703213048, NULL, NULL, 1794994976.859741, 1794998576.859741, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271187306819d7dbd3ec9198b9f9e0', 1, 10, 9, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'cancelled', NULL, 1794994976.859741, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271de8352286b5343adb66e6e5ec86', 1, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.0', 1794994976.861732, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cc7e19ec2c4d930035b66f020885', 1, 11, 10, 1, 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 1794998576.835819, 'closed', '0.0', 1794994976.861732, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127470e49d678f5706834cf9ef0da2f', 2, 1, 0, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271f0bdf287476c8c2af36a3e8981a', 2, 2, 1, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512726fbcc76129644a718f581c4ebdc', 2, 3, 2, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127ed77159af0bbde249a057434163e', 2, 4, 3, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278503626f3fd21f8a46ff41030382', 2, 5, 4, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a6ede4b0e20f19b5e86d7104645f', 2, 6, 5, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51270c34bd98e21d293ea0414d6eb15b', 2, 7, 6, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271ee132a99513ee07314825c8168a', 2, 8, 7, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b3717e50df9c6615ad226e1b1504', 2, 9, 8, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127185084d5c88d3048e5160255c3e0', 2, 10, 9, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276fde782804655b11abe9f02429bf', 2, 11, 10, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127d6ac43ad474770af9d718dd5f598', 2, 12, 11, 1, 0, 1, NULL, NULL, 1794994976.875795, 1794994976.8767948, 'expired', '0.5', 1794994976.892311, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b62baa19560fafa81d8887b7c5ce', 3, 5, 0, 2, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51273cb20205bc4f96dfefd0e457e47d', 3, 12, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a8da8d2072a817978e28f58e26bf', 3, 4, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'closed', '0.75', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a91e71579306a3f5bd19f7a4c130', 3, 2, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'closed', '0.25', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512782f2d56716b15464bd2ab36b37c7', 3, 3, 0, 2, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'closed', '0.5', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c6020877f9faebe31cbd5100631a', 3, 6, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'closed', '0.0', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275b74670d52bb3326d0132650e9c6', 3, 7, 0, 2, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'closed', '0.25', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127f217da229d125b18cc73af31790f', 3, 8, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'closed', '0.5', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276060d8179444a1b3afa075a911f9', 3, 9, 0, 2, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'closed', '0.75', 1794994976.92487, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127865176b7c1723d9df931b612b33e', 2, 13, 0, 2, 1, 1, NULL, NULL, 1794994976.895829, 1794994976.896829, 'expired', '0.5', 1794994976.932071, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c2348a399d701aae6238d52472bd', 2, 14, 1, 2, 1, 1, NULL, NULL, 1794994976.895829, 1794994976.896829, 'expired', '0.5', 1794994976.932071, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51270c91b5879ac5f77b6d83e21015c6', 2, 15, 2, 2, 1, 1, NULL, NULL, 1794994976.895829, 1794994976.896829, 'expired', '0.5', 1794994976.932071, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b1ba11b709fcaf620f456519e3d0', 3, 13, 0, 3, 1, 1, NULL, '\x0000000000000000', 1794994976.938534, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127e15d639d172ddaa400f1f694510d', 3, 14, 0, 4, 1, 1, NULL, '\x000000000000f03f', 1794994976.938534, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a9305b5c171154423ad783e0103f', 3, 15, 0, 4, 1, 1, NULL, '\x0000000000000000', 1794994976.938534, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127432b99ad417f280ac6afa3abd747', 3, 10, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1794994976.913877, NULL, 'cancelled', NULL, 1794994976.938534, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51273d867526bd5af30d9e3c6c9fa4cd', 3, 1, 0, 1, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'closed', '0.0', 1794994976.939923, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275bb258bc358215a5cab8cf62d291', 3, 11, 0, 2, 0, 1, NULL, '\x0000000000000000', 1794994976.913877, NULL, 'closed', '0.0', 1794994976.939923, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51279ecde249133604f1fc5e734eab92', 4, 2, 0, 2, 1, 1, NULL, '\x9a9999999999b93f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.25', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127632a88e31b4f1b0b51dc707a3add', 4, 1, 0, 1, 0, 1, NULL, '\x0000000000000000000000000000f03f', 1794994976.963613, NULL, 'closed', '0.0', 1794994976.982682, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512769fa9ebe45341119745270f88c22', 4, 5, 0, 5, 1, 1, NULL, '\x9a9999999999d93f000000000000f03f', 1794994976.963613, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512738500ff952a08bbe25e1b28d1ac0', 4, 12, 0, 12, 2, 1, NULL, '\x9a9999999999f13f000000000000f03f', 1794994976.963613, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c68ef8303736da8782311af6f379', 4, 4, 0, 4, 0, 1, NULL, '\x333333333333d33f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.75', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127021937b30e9bd15c17e825ce95ec', 4, 3, 0, 3, 2, 1, NULL, '\x9a9999999999c93f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.5', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127799d4ad2ee75b2dd3aeaacb7436d', 4, 6, 0, 6, 2, 1, NULL, '\x000000000000e03f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.0', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cb7863f363e26136c07ff2946fd1', 4, 7, 0, 7, 0, 1, NULL, '\x333333333333e33f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.25', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127bd85e44e0d63dd4fdb0d76e30c3c', 4, 8, 0, 8, 1, 1, NULL, '\x666666666666e63f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.5', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275ffebcb5ee8c44388b7d0fdc6eef', 4, 9, 0, 9, 2, 1, NULL, '\x9a9999999999e93f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.75', 1794994976.972951, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127faf012774ab368615bf5f7d276f7', 4, 13, 0, 13, 0, 1, NULL, '\x0000000000000000000000000000f03f', 1794994976.981365, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c1923edd96f1da4b450c593d5973', 4, 14, 0, 14, 0, 1, NULL, '\x9a9999999999b93f000000000000f03f', 1794994976.981365, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512704131979e25f3c29a0a64a1e4af3', 4, 15, 0, 15, 0, 1, NULL, '\x9a9999999999c93f000000000000f03f', 1794994976.981365, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c2130a9823761d574724a1523b32', 4, 10, 0, 10, 0, 1, NULL, '\xcdccccccccccec3f000000000000f03f', 1794994976.963613, NULL, 'cancelled', NULL, 1794994976.981365, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512707387c6b04a9a362e1750583db27', 4, 11, 0, 11, 1, 1, NULL, '\x000000000000f03f000000000000f03f', 1794994976.963613, NULL, 'closed', '0.0', 1794994976.982682, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277fbb447eb1d0c839a7ce9dafc374', 5, 5, 4, 1, 0, 0.38685055483265773, NULL, NULL, 1794994976.997101, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127857fa1148579728ef8aa0626426e', 5, 12, 11, 1, 2, 0.32314855814998417, NULL, NULL, 1794994976.997101, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271cd307208c402e716789ffc828fc', 5, 4, 3, 1, 2, 0.24248277742609384, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.75', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b7194c21b6720da0180bd0a86599', 5, 2, 1, 1, 2, 0.8581660390453605, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.25', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272688ef78ea3d3dd5bffb65e3a4d9', 5, 3, 2, 1, 2, 0.7529139785665315, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.5', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272957efe6c4bc571c02458de584cc', 5, 6, 5, 1, 0, 0.9434200030929077, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.0', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fafb765489d23aa27d163a07fa0f', 5, 7, 6, 1, 2, 0.7592845254003262, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.25', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512719254f465ea8cd46a2531b781561', 5, 8, 7, 1, 2, 0.3048704460292215, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.5', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512781a9ec55a5645b04956ebcd578c9', 5, 9, 8, 1, 2, 0.6737444840017555, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.75', 1794994977.008096, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512729bf7c22cf49693e7d1c4272c8a0', 5, 13, 1, 2, 2, 0.20144296501168307, NULL, NULL, 1794994977.021319, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127e886e9df04d52b2242d266335311', 5, 14, 2, 2, 2, 0.08889527055132022, NULL, NULL, 1794994977.021319, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512759f38c6876d37a4f4f515e2ac687', 5, 15, 3, 2, 2, 0.4029175231311481, NULL, NULL, 1794994977.021319, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271682fef612b583c8eaae3efb274f', 5, 10, 9, 1, 2, 0.6100924986332079, NULL, NULL, 1794994976.997101, NULL, 'cancelled', NULL, 1794994977.021319, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512773aace3d45340e03e8a44e260337', 5, 1, 0, 1, 2, 0.2827907750226548, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.0', 1794994977.024173, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127bd42e60c51bfa4a810de9ec954ce', 5, 11, 10, 1, 2, 0.5282164813774244, NULL, NULL, 1794994976.997101, NULL, 'closed', '0.0', 1794994977.024173, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51273b0915e45020ad5cbe62cce8e74e', 6, 5, 4, 1, 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512758465a1b814608045a528d2bf2d4', 6, 4, 3, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272619fab7be723a9173f7dae7eae2', 6, 2, 1, 1, 2, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512721b16ab747b5ccac75d43c9c67e7', 6, 3, 2, 1, 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512790ed74798c72ba2a302486c32d3d', 6, 6, 5, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fd23fc96a75c7b5bfd3d6fd5505f', 6, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.059881, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127440954a207bc3f5d841fd3f3ab6f', 6, 12, 11, 1, 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512710dca39bb26153510800373fc0e9', 6, 7, 6, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512761756a2c21302dccc85125195487', 6, 8, 7, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512789d8f4ef28a8ee27cfb39ba0e650', 6, 9, 8, 1, 2, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.048928, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51274cfdbc0d048fdc27ab79d6c526a5', 6, 13, 1, 2, 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512734537d9b8e67429df806060e0ac9', 6, 14, 2, 2, 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127650ac3f7f74ac10717c53b7d65e5', 6, 15, 3, 2, 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51279c6e8a872a371121f8f94364e2c6', 6, 10, 9, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'cancelled', NULL, 1794994977.054387, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512786218a6652c6604cec3ccd78a436', 6, 11, 10, 1, 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.059881, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127d5b0d0aef909d38463753c169b78', 7, 5, 0, 5, 1, 1, NULL, NULL, 1794994977.072456, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fbb23f85cd8f9b907169b8fad60a', 7, 12, 0, 12, 2, 1, NULL, NULL, 1794994977.072456, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127bae374522f92c10159c7e9fb9eea', 7, 4, 0, 4, 0, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.75', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127733300590d9e96a2c25e5781ba77', 7, 2, 0, 2, 1, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.25', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276c53b026647d227c4312748b9e8e', 7, 3, 0, 3, 2, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.5', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c7695ccba8bec2f524cdac24f9f1', 7, 6, 0, 6, 2, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.0', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51270325ee8c002fa9930282f7e49560', 7, 7, 0, 7, 0, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.25', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127dfabc7a7e1065912f072147691e7', 7, 8, 0, 8, 1, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.5', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cee71f80cb5d1d7d29a7d6cb2c88', 7, 9, 0, 9, 2, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.75', 1794994977.080163, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512715a3795eaefdb457f5424408d978', 7, 13, 0, 13, 0, 1, NULL, NULL, 1794994977.085201, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271ca88fe1f7abd809418905dba58e', 7, 14, 0, 14, 0, 1, NULL, NULL, 1794994977.085201, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272eddb2d709be69c89cd43cbb2e4e', 7, 15, 0, 15, 0, 1, NULL, NULL, 1794994977.085201, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277fa125d54bb98afc275c35afa812', 7, 10, 0, 10, 0, 1, NULL, NULL, 1794994977.072456, NULL, 'cancelled', NULL, 1794994977.085201, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512748b76d65255dbaffaa4774e5d925', 7, 1, 0, 1, 0, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.0', 1794994977.087843, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512793a0c6c6ac052415d1fe889e0de2', 7, 11, 0, 11, 1, 1, NULL, NULL, 1794994977.072456, NULL, 'closed', '0.0', 1794994977.087843, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127935ac6e4d3daac796d5966c06cb2', 8, 5, 4, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512725ba628eaf1ffaeeed0cd8d86e4d', 8, 12, 11, 1, 1, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512753f193e9f227fb98d6bc443be88b', 8, 4, 3, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'closed', '0.75', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272eda42fe6868288396d5d2505d7c', 8, 2, 1, 1, 2, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'closed', '0.25', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512779e92dfb62f3b58fd9fbd803e926', 8, 3, 2, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'closed', '0.5', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127e33c05b326071a10386c40456486', 8, 6, 5, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'closed', '0.0', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fb45d3cddb591a5c33be6c685b6b', 8, 7, 6, 1, 0, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'closed', '0.25', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512778e3c96baf1341891b3d9a3823a9', 8, 8, 7, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'closed', '0.5', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127222e32ec1d15d290c4638ccb53b8', 8, 9, 8, 1, 2, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'closed', '0.75', 1794994977.117631, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127d54c517b8012cafbb7508404f78d', 8, 13, 2, 2, 2, 0.39583353871138627, NULL, '\x0000000000000000', 1794994977.125448, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127951be9d4857bce377d5109397905', 8, 14, 1, 2, 1, 0.4198455660456838, NULL, '\x000000000000f03f', 1794994977.125448, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127d6957bd9fc539ebbc2551015b995', 8, 15, 6, 2, 1, 0.4198455660456838, NULL, '\x0000000000000000', 1794994977.125448, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276aa8a77ba565f77d4f460a3301b8', 8, 10, 9, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1794994977.110303, NULL, 'cancelled', NULL, 1794994977.125448, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512796bc01dee3e0a8f3313a45a005da', 8, 1, 0, 1, 0, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'closed', '0.0', 1794994977.126797, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271055193a46ed27a0fece5b2f7b74', 8, 11, 10, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1794994977.110303, NULL, 'closed', '0.0', 1794994977.126797, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512739f30f074c7b8428b205c8d8a7c8', 9, 5, 0, 5, 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278d918e96fbb0aaf5e8a3ed922c02', 9, 4, 0, 4, 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272a2e391cfd2fbf802b26dff00f78', 9, 2, 0, 2, 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512723a082b9720e2e41858f4f03bd08', 9, 10, 0, 10, 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'cancelled', NULL, 1794994977.303986, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512713115f71f27b6e5a88b1df78c46e', 9, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.310226, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512716ba0f17a12e14bb091ad8916464', 9, 11, 0, 11, 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.310226, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a35aa1b8becc630a03f60feba1ce', 9, 12, 0, 12, 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c784a72e49cdffb26c73150056b6', 9, 3, 0, 3, 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512722bd82e523b1960f761537389478', 9, 6, 0, 6, 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512752595444256aeabc914c11376dcf', 9, 7, 0, 7, 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127faa2910e7cef54863b25430f321a', 9, 8, 0, 8, 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512766af408af8ba8367530ffcb407ee', 9, 9, 0, 9, 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.299791, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a90a2e01e9d3aa49ba506452414c', 9, 13, 0, 13, 2, 0.417655288459673, NULL, NULL, 1794994977.303986, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51273ecb0fb63048dca746741b58f8be', 9, 14, 0, 14, 1, 0.2851593877619446, NULL, NULL, 1794994977.303986, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a9fd383e1f44ed5b1c607425fbc8', 9, 15, 0, 15, 1, 0.2551990600398678, NULL, NULL, 1794994977.303986, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278ae522a7085fcd49a6c9a5454054', 10, 5, 1, 5, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127bea391ec0d8134300863dab164af', 10, 12, 1, 12, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127479ebc7bec80456329b6e185796d', 10, 4, 1, 4, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.75', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51279052fc9e5e8d319a6ea4dd63d002', 10, 2, 1, 2, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.25', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51274c234ce9cb15ea41bf6190b2c394', 10, 3, 1, 3, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.5', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fec9c6bfd2463c420f8c2cdf6ddd', 10, 6, 1, 6, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.0', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512761707a0fb66e1562c168db341930', 10, 7, 1, 7, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.25', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127ab4f0973745aa68c858788766ccb', 10, 8, 1, 8, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.5', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127f6d5f20c134be0dfd1929fff1a4f', 10, 9, 1, 9, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.75', 1794994977.333825, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127331eb53ec19e3c690037d1ec6aac', 10, 13, 1, 13, 0, 1, NULL, NULL, 1794994977.344382, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276c3b3a4b29815bf697af480116e9', 10, 14, 1, 14, 0, 1, NULL, NULL, 1794994977.344382, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c0fab6a16d07a8098b27c10ed47c', 10, 15, 1, 15, 0, 1, NULL, NULL, 1794994977.344382, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127bfb34ce4e41295551849a2bd0290', 10, 10, 1, 10, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'cancelled', NULL, 1794994977.344382, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cbd2efdd5ded8dcba66fdfaab59e', 10, 1, 1, 1, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.0', 1794994977.347887, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512706f37e38a7f967bc44c99519b74d', 10, 11, 1, 11, 1, 1, NULL, NULL, 1794994977.325512, NULL, 'closed', '0.0', 1794994977.347887, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272b915627ef0c1a10e819fc1de492', 11, 5, 0, 5, 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127203295387170535ab17584aa2436', 11, 12, 0, 12, 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275ca0dae21af5c5bab1e0872ec252', 11, 4, 0, 4, 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275123ac9fabca4b2996705fb96e38', 11, 2, 0, 2, 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127ab97a13d8c081dcb03abf3757af9', 11, 3, 0, 3, 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127fe02a820f35dd2a14a45efc69d58', 11, 6, 0, 6, 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51270d43d85a47ffba338bbbf5e8ab49', 11, 7, 0, 7, 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127d6843aad799ed8f079436a78f5fc', 11, 8, 0, 8, 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127811372954fb86b2723c091e9f06a', 11, 9, 0, 9, 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.37789, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cc398209883343778be3db40de6f', 11, 13, 0, 13, 2, 0.5093370103471431, NULL, NULL, 1794994977.391979, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51279533931ef5aba08434b730f0bfbe', 11, 14, 0, 14, 1, 0.2837392102541094, NULL, NULL, 1794994977.391979, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278b558c7879d4145759ba641ee932', 11, 15, 0, 15, 1, 0.28613637463115105, NULL, NULL, 1794994977.391979, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275e456c34df8f7871ca5b2cc55ee3', 11, 10, 0, 10, 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'cancelled', NULL, 1794994977.391979, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cc240b23f6a8949fe7b291471eea', 11, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.396875, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277b7f6a67322c3f69efae22322c2b', 11, 11, 0, 11, 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, NULL, 'closed', '[0.25, 0.5, 1.0]', 1794994977.396875, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276f4bb1dbd2c2f95c377ed5516938', 12, 5, 4, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b217558fa58a8946850d5e55e0c1', 12, 12, 11, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512799c36b2721741a55e3207e7f44c9', 12, 4, 3, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.75', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127af31d96e204174039cf67443b357', 12, 2, 1, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.25', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127a07f63016ac5850b4e29b09f8d6e', 12, 10, 9, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'cancelled', NULL, 1794994977.425183, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51278da5d50fbce1e6121f0660b844f5', 12, 1, 0, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.0', 1794994977.427805, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127edd104dfa3519a8b2aa9bfb3765d', 12, 11, 10, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.0', 1794994977.427805, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127deab3b72fcb65d7e2c7505bc000f', 12, 3, 2, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.5', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127541f472fb78ffdfaed904dc36a2c', 12, 6, 5, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.0', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512708b9c0496a843cc2be89be90bd92', 12, 7, 6, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.25', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51272c0ff3d403aad0591be65b2682dc', 12, 8, 7, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.5', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127dd11ae0f29063e7e39382a5ad65f', 12, 9, 8, 1, 0, 1, NULL, NULL, 1794994977.410359, NULL, 'closed', '0.75', 1794994977.420901, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277f8b31da8781aa390eb8a1025165', 12, 13, 1, 2, 1, 1, NULL, NULL, 1794994977.425183, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127e21bb5df07bea0505109a1960b32', 12, 14, 2, 2, 1, 1, NULL, NULL, 1794994977.425183, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51276d1324e34b2eec8652a056057d72', 12, 15, 3, 2, 1, 1, NULL, NULL, 1794994977.425183, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51275015ca19f9562f76f9503fbb01ab', 13, 5, 4, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127f855a07f043ff80ef6165df627f2', 13, 12, 11, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127cfa84f770f5290dd69a7cddc979d', 13, 4, 3, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.75', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512798dc879c1db5c13a68a50c19ceee', 13, 2, 1, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.25', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127f167cbd0a7ba402ee05b59cc497d', 13, 3, 2, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.5', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51271765bdb2543c43e5c60831b1643a', 13, 6, 5, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.0', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127c9358ea95524ade80407b7258cd1', 13, 7, 6, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.25', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127b985cbe7cb75b79e0cb237722f7b', 13, 8, 7, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.5', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512714a37379ffa435e1318ca95b0cc1', 13, 9, 8, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.75', 1794994977.487368, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512797fa67f5d28516640c042b6afbba', 13, 13, 1, 2, 1, 1, NULL, NULL, 1794994977.50653, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277555cdf77a5168de86a2e66da9f5', 13, 14, 2, 2, 1, 1, NULL, NULL, 1794994977.50653, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x512743094279731a7bab6326b870b28c', 13, 15, 3, 2, 1, 1, NULL, NULL, 1794994977.50653, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51277be049fbef6b417a4c22dbac189d', 13, 10, 9, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'cancelled', NULL, 1794994977.50653, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51279f6d70d5186464f6fb7443fb6c4f', 13, 1, 0, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.0', 1794994977.519824, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x5127208729f72fe239178449d31d8034', 13, 11, 10, 1, 0, 1, NULL, NULL, 1794994977.478159, NULL, 'closed', '0.0', 1794994977.519824, 0, NULL, 20775);
+INSERT INTO decisions_20775 VALUES ('\x51273982baabd038a835638297c4075b', 5, 16, 0, 2, 0, 0.8892603657953796, NULL, NULL, 1794994977.592153, NULL, 'open', NULL, NULL, 0, NULL, 20775);
+INSERT INTO events_20775 VALUES (1, 1, 0, 1, 'decide', '\x51271de8352286b5343adb66e6e5ec86', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 2, 1, 1, 'decide', '\x51278dd742d92e8b714ad5c169d29dbb', 2, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 3, 2, 1, 'decide', '\x5127500b7ce365792be0c75b930a9e17', 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 4, 3, 1, 'decide', '\x51277f6c34c0b562e4ddcc00417231ef', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 5, 4, 1, 'decide', '\x51270deed34366f4a0b3dc2b82cc6193', 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 6, 5, 1, 'decide', '\x512762f08d220909991a7cae7c537fd5', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 7, 6, 1, 'decide', '\x51275865f86c107ed5fde78ee6e7efb3', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 8, 7, 1, 'decide', '\x512728a8b5dfbf64f1b0e484825f847e', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 9, 8, 1, 'decide', '\x5127f67101d1cac25bf1f0ea505a75a0', 2, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 10, 9, 1, 'decide', '\x51271187306819d7dbd3ec9198b9f9e0', 0, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 11, 10, 1, 'decide', '\x5127cc7e19ec2c4d930035b66f020885', 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 12, 11, 1, 'decide', '\x51275a693e6bd372fc6578147a21e307', 1, 0.3333333333333333, NULL, NULL, 1794994976.835819, 20775);
+INSERT INTO events_20775 VALUES (1, 13, 3, 2, 'feedback', '\x51277f6c34c0b562e4ddcc00417231ef', 0, NULL, '0.75', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 14, 1, 2, 'feedback', '\x51278dd742d92e8b714ad5c169d29dbb', 2, NULL, '0.25', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 15, 2, 2, 'feedback', '\x5127500b7ce365792be0c75b930a9e17', 1, NULL, '0.5', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 16, 5, 2, 'feedback', '\x512762f08d220909991a7cae7c537fd5', 0, NULL, '0.0', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 17, 6, 2, 'feedback', '\x51275865f86c107ed5fde78ee6e7efb3', 0, NULL, '0.25', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 18, 7, 2, 'feedback', '\x512728a8b5dfbf64f1b0e484825f847e', 0, NULL, '0.5', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 19, 8, 2, 'feedback', '\x5127f67101d1cac25bf1f0ea505a75a0', 2, NULL, '0.75', 0.012511014938354492, 1794994976.84833, 20775);
+INSERT INTO events_20775 VALUES (1, 20, 9, 2, 'cancel', '\x51271187306819d7dbd3ec9198b9f9e0', 0, NULL, NULL, 0.023921966552734375, 1794994976.859741, 20775);
+INSERT INTO events_20775 VALUES (1, 21, 1, 3, 'decide', '\x512776e801ed0f2f286d99e43287f0ef', 1, 0.3819822823114426, NULL, NULL, 1794994976.859741, 20775);
+INSERT INTO events_20775 VALUES (1, 22, 2, 3, 'decide', '\x512765468492471060d58aa9d42ceb94', 2, 0.36690847385727565, NULL, NULL, 1794994976.859741, 20775);
+INSERT INTO events_20775 VALUES (1, 23, 3, 3, 'decide', '\x512745e1dbc6b6536f368a7107714fb4', 2, 0.3506620703213048, NULL, NULL, 1794994976.859741, 20775);
+INSERT INTO events_20775 VALUES (1, 24, 0, 2, 'feedback', '\x51271de8352286b5343adb66e6e5ec86', 0, NULL, '0.0', 0.025913000106811523, 1794994976.861732, 20775);
+INSERT INTO events_20775 VALUES (1, 25, 10, 2, 'feedback', '\x5127cc7e19ec2c4d930035b66f020885', 1, NULL, '0.0', 0.025913000106811523, 1794994976.861732, 20775);
+INSERT INTO events_20775 VALUES (2, 1, 0, 1, 'decide', '\x5127470e49d678f5706834cf9ef0da2f', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 2, 1, 1, 'decide', '\x51271f0bdf287476c8c2af36a3e8981a', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 3, 2, 1, 'decide', '\x512726fbcc76129644a718f581c4ebdc', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 4, 3, 1, 'decide', '\x5127ed77159af0bbde249a057434163e', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 5, 4, 1, 'decide', '\x51278503626f3fd21f8a46ff41030382', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 6, 5, 1, 'decide', '\x5127a6ede4b0e20f19b5e86d7104645f', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 7, 6, 1, 'decide', '\x51270c34bd98e21d293ea0414d6eb15b', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 8, 7, 1, 'decide', '\x51271ee132a99513ee07314825c8168a', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 9, 8, 1, 'decide', '\x5127b3717e50df9c6615ad226e1b1504', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 10, 9, 1, 'decide', '\x5127185084d5c88d3048e5160255c3e0', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 11, 10, 1, 'decide', '\x51276fde782804655b11abe9f02429bf', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 12, 11, 1, 'decide', '\x5127d6ac43ad474770af9d718dd5f598', 0, 1, NULL, NULL, 1794994976.875795, 20775);
+INSERT INTO events_20775 VALUES (2, 13, 0, 2, 'default', '\x5127470e49d678f5706834cf9ef0da2f', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 14, 1, 2, 'default', '\x51271f0bdf287476c8c2af36a3e8981a', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 15, 2, 2, 'default', '\x512726fbcc76129644a718f581c4ebdc', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 16, 3, 2, 'default', '\x5127ed77159af0bbde249a057434163e', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 17, 4, 2, 'default', '\x51278503626f3fd21f8a46ff41030382', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 18, 5, 2, 'default', '\x5127a6ede4b0e20f19b5e86d7104645f', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 19, 6, 2, 'default', '\x51270c34bd98e21d293ea0414d6eb15b', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 20, 7, 2, 'default', '\x51271ee132a99513ee07314825c8168a', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 21, 8, 2, 'default', '\x5127b3717e50df9c6615ad226e1b1504', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 22, 9, 2, 'default', '\x5127185084d5c88d3048e5160255c3e0', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 23, 10, 2, 'default', '\x51276fde782804655b11abe9f02429bf', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 24, 11, 2, 'default', '\x5127d6ac43ad474770af9d718dd5f598', 0, NULL, '0.5', 0.01651620864868164, 1794994976.892311, 20775);
+INSERT INTO events_20775 VALUES (2, 25, 0, 3, 'decide', '\x5127865176b7c1723d9df931b612b33e', 1, 1, NULL, NULL, 1794994976.895829, 20775);
+INSERT INTO events_20775 VALUES (2, 26, 1, 3, 'decide', '\x5127c2348a399d701aae6238d52472bd', 1, 1, NULL, NULL, 1794994976.895829, 20775);
+INSERT INTO events_20775 VALUES (2, 27, 2, 3, 'decide', '\x51270c91b5879ac5f77b6d83e21015c6', 1, 1, NULL, NULL, 1794994976.895829, 20775);
+INSERT INTO events_20775 VALUES (3, 1, 0, 1, 'decide', '\x51273d867526bd5af30d9e3c6c9fa4cd', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 2, 0, 2, 'decide', '\x5127a91e71579306a3f5bd19f7a4c130', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 3, 0, 3, 'decide', '\x512782f2d56716b15464bd2ab36b37c7', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 4, 0, 4, 'decide', '\x5127a8da8d2072a817978e28f58e26bf', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 5, 0, 5, 'decide', '\x5127b62baa19560fafa81d8887b7c5ce', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 6, 0, 6, 'decide', '\x5127c6020877f9faebe31cbd5100631a', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 7, 0, 7, 'decide', '\x51275b74670d52bb3326d0132650e9c6', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 8, 0, 8, 'decide', '\x5127f217da229d125b18cc73af31790f', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 9, 0, 9, 'decide', '\x51276060d8179444a1b3afa075a911f9', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 10, 0, 10, 'decide', '\x5127432b99ad417f280ac6afa3abd747', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 11, 0, 11, 'decide', '\x51275bb258bc358215a5cab8cf62d291', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 12, 0, 12, 'decide', '\x51273cb20205bc4f96dfefd0e457e47d', 0, 1, NULL, NULL, 1794994976.913877, 20775);
+INSERT INTO events_20775 VALUES (3, 13, 0, 13, 'feedback', '\x5127a8da8d2072a817978e28f58e26bf', 0, NULL, '0.75', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 14, 0, 14, 'feedback', '\x5127a91e71579306a3f5bd19f7a4c130', 0, NULL, '0.25', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 15, 0, 15, 'feedback', '\x512782f2d56716b15464bd2ab36b37c7', 0, NULL, '0.5', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 16, 0, 16, 'feedback', '\x5127c6020877f9faebe31cbd5100631a', 0, NULL, '0.0', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 17, 0, 17, 'feedback', '\x51275b74670d52bb3326d0132650e9c6', 0, NULL, '0.25', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 18, 0, 18, 'feedback', '\x5127f217da229d125b18cc73af31790f', 0, NULL, '0.5', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (3, 19, 0, 19, 'feedback', '\x51276060d8179444a1b3afa075a911f9', 0, NULL, '0.75', 0.010993003845214844, 1794994976.92487, 20775);
+INSERT INTO events_20775 VALUES (2, 28, 0, 4, 'default', '\x5127865176b7c1723d9df931b612b33e', 1, NULL, '0.5', 0.036242008209228516, 1794994976.932071, 20775);
+INSERT INTO events_20775 VALUES (2, 29, 1, 4, 'default', '\x5127c2348a399d701aae6238d52472bd', 1, NULL, '0.5', 0.036242008209228516, 1794994976.932071, 20775);
+INSERT INTO events_20775 VALUES (2, 30, 2, 4, 'default', '\x51270c91b5879ac5f77b6d83e21015c6', 1, NULL, '0.5', 0.036242008209228516, 1794994976.932071, 20775);
+INSERT INTO events_20775 VALUES (3, 20, 0, 20, 'cancel', '\x5127432b99ad417f280ac6afa3abd747', 0, NULL, NULL, 0.024657011032104492, 1794994976.938534, 20775);
+INSERT INTO events_20775 VALUES (3, 21, 0, 21, 'decide', '\x5127b1ba11b709fcaf620f456519e3d0', 1, 1, NULL, NULL, 1794994976.938534, 20775);
+INSERT INTO events_20775 VALUES (3, 22, 0, 22, 'decide', '\x5127e15d639d172ddaa400f1f694510d', 1, 1, NULL, NULL, 1794994976.938534, 20775);
+INSERT INTO events_20775 VALUES (3, 23, 0, 23, 'decide', '\x5127a9305b5c171154423ad783e0103f', 1, 1, NULL, NULL, 1794994976.938534, 20775);
+INSERT INTO events_20775 VALUES (3, 24, 0, 24, 'feedback', '\x51273d867526bd5af30d9e3c6c9fa4cd', 0, NULL, '0.0', 0.026046037673950195, 1794994976.939923, 20775);
+INSERT INTO events_20775 VALUES (3, 25, 0, 25, 'feedback', '\x51275bb258bc358215a5cab8cf62d291', 0, NULL, '0.0', 0.026046037673950195, 1794994976.939923, 20775);
+INSERT INTO events_20775 VALUES (4, 1, 0, 1, 'decide', '\x5127632a88e31b4f1b0b51dc707a3add', 0, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 2, 0, 2, 'decide', '\x51279ecde249133604f1fc5e734eab92', 1, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 3, 0, 3, 'decide', '\x5127021937b30e9bd15c17e825ce95ec', 2, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 4, 0, 4, 'decide', '\x5127c68ef8303736da8782311af6f379', 0, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 5, 0, 5, 'decide', '\x512769fa9ebe45341119745270f88c22', 1, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 6, 0, 6, 'decide', '\x5127799d4ad2ee75b2dd3aeaacb7436d', 2, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 7, 0, 7, 'decide', '\x5127cb7863f363e26136c07ff2946fd1', 0, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 8, 0, 8, 'decide', '\x5127bd85e44e0d63dd4fdb0d76e30c3c', 1, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 9, 0, 9, 'decide', '\x51275ffebcb5ee8c44388b7d0fdc6eef', 2, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 10, 0, 10, 'decide', '\x5127c2130a9823761d574724a1523b32', 0, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 11, 0, 11, 'decide', '\x512707387c6b04a9a362e1750583db27', 1, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 12, 0, 12, 'decide', '\x512738500ff952a08bbe25e1b28d1ac0', 2, 1, NULL, NULL, 1794994976.963613, 20775);
+INSERT INTO events_20775 VALUES (4, 13, 0, 13, 'feedback', '\x5127c68ef8303736da8782311af6f379', 0, NULL, '0.75', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 14, 0, 14, 'feedback', '\x51279ecde249133604f1fc5e734eab92', 1, NULL, '0.25', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 15, 0, 15, 'feedback', '\x5127021937b30e9bd15c17e825ce95ec', 2, NULL, '0.5', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 16, 0, 16, 'feedback', '\x5127799d4ad2ee75b2dd3aeaacb7436d', 2, NULL, '0.0', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 17, 0, 17, 'feedback', '\x5127cb7863f363e26136c07ff2946fd1', 0, NULL, '0.25', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 18, 0, 18, 'feedback', '\x5127bd85e44e0d63dd4fdb0d76e30c3c', 1, NULL, '0.5', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 19, 0, 19, 'feedback', '\x51275ffebcb5ee8c44388b7d0fdc6eef', 2, NULL, '0.75', 0.009337902069091797, 1794994976.972951, 20775);
+INSERT INTO events_20775 VALUES (4, 20, 0, 20, 'cancel', '\x5127c2130a9823761d574724a1523b32', 0, NULL, NULL, 0.01775193214416504, 1794994976.981365, 20775);
+INSERT INTO events_20775 VALUES (4, 21, 0, 21, 'decide', '\x5127faf012774ab368615bf5f7d276f7', 0, 1, NULL, NULL, 1794994976.981365, 20775);
+INSERT INTO events_20775 VALUES (4, 22, 0, 22, 'decide', '\x5127c1923edd96f1da4b450c593d5973', 0, 1, NULL, NULL, 1794994976.981365, 20775);
+INSERT INTO events_20775 VALUES (4, 23, 0, 23, 'decide', '\x512704131979e25f3c29a0a64a1e4af3', 0, 1, NULL, NULL, 1794994976.981365, 20775);
+INSERT INTO events_20775 VALUES (4, 24, 0, 24, 'feedback', '\x5127632a88e31b4f1b0b51dc707a3add', 0, NULL, '0.0', 0.01906895637512207, 1794994976.982682, 20775);
+INSERT INTO events_20775 VALUES (4, 25, 0, 25, 'feedback', '\x512707387c6b04a9a362e1750583db27', 1, NULL, '0.0', 0.01906895637512207, 1794994976.982682, 20775);
+INSERT INTO events_20775 VALUES (5, 1, 0, 1, 'decide', '\x512773aace3d45340e03e8a44e260337', 2, 0.2827907750226548, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 2, 1, 1, 'decide', '\x5127b7194c21b6720da0180bd0a86599', 2, 0.8581660390453605, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 3, 2, 1, 'decide', '\x51272688ef78ea3d3dd5bffb65e3a4d9', 2, 0.7529139785665315, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 4, 3, 1, 'decide', '\x51271cd307208c402e716789ffc828fc', 2, 0.24248277742609384, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 5, 4, 1, 'decide', '\x51277fbb447eb1d0c839a7ce9dafc374', 0, 0.38685055483265773, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 6, 5, 1, 'decide', '\x51272957efe6c4bc571c02458de584cc', 0, 0.9434200030929077, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 7, 6, 1, 'decide', '\x5127fafb765489d23aa27d163a07fa0f', 2, 0.7592845254003262, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 8, 7, 1, 'decide', '\x512719254f465ea8cd46a2531b781561', 2, 0.3048704460292215, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 9, 8, 1, 'decide', '\x512781a9ec55a5645b04956ebcd578c9', 2, 0.6737444840017555, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 10, 9, 1, 'decide', '\x51271682fef612b583c8eaae3efb274f', 2, 0.6100924986332079, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 11, 10, 1, 'decide', '\x5127bd42e60c51bfa4a810de9ec954ce', 2, 0.5282164813774244, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 12, 11, 1, 'decide', '\x5127857fa1148579728ef8aa0626426e', 2, 0.32314855814998417, NULL, NULL, 1794994976.997101, 20775);
+INSERT INTO events_20775 VALUES (5, 13, 3, 2, 'feedback', '\x51271cd307208c402e716789ffc828fc', 2, NULL, '0.75', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 14, 1, 2, 'feedback', '\x5127b7194c21b6720da0180bd0a86599', 2, NULL, '0.25', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 15, 2, 2, 'feedback', '\x51272688ef78ea3d3dd5bffb65e3a4d9', 2, NULL, '0.5', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 16, 5, 2, 'feedback', '\x51272957efe6c4bc571c02458de584cc', 0, NULL, '0.0', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 17, 6, 2, 'feedback', '\x5127fafb765489d23aa27d163a07fa0f', 2, NULL, '0.25', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 18, 7, 2, 'feedback', '\x512719254f465ea8cd46a2531b781561', 2, NULL, '0.5', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 19, 8, 2, 'feedback', '\x512781a9ec55a5645b04956ebcd578c9', 2, NULL, '0.75', 0.010994911193847656, 1794994977.008096, 20775);
+INSERT INTO events_20775 VALUES (5, 20, -2, 20, 'replace', NULL, 1, NULL, NULL, NULL, 1794994977.012255, 20775);
+INSERT INTO events_20775 VALUES (5, 21, 9, 2, 'cancel', '\x51271682fef612b583c8eaae3efb274f', 2, NULL, NULL, 0.024217844009399414, 1794994977.021319, 20775);
+INSERT INTO events_20775 VALUES (5, 22, 1, 3, 'decide', '\x512729bf7c22cf49693e7d1c4272c8a0', 2, 0.20144296501168307, NULL, NULL, 1794994977.021319, 20775);
+INSERT INTO events_20775 VALUES (5, 23, 2, 3, 'decide', '\x5127e886e9df04d52b2242d266335311', 2, 0.08889527055132022, NULL, NULL, 1794994977.021319, 20775);
+INSERT INTO events_20775 VALUES (5, 24, 3, 3, 'decide', '\x512759f38c6876d37a4f4f515e2ac687', 2, 0.4029175231311481, NULL, NULL, 1794994977.021319, 20775);
+INSERT INTO events_20775 VALUES (5, 25, 0, 2, 'feedback', '\x512773aace3d45340e03e8a44e260337', 2, NULL, '0.0', 0.02707195281982422, 1794994977.024173, 20775);
+INSERT INTO events_20775 VALUES (5, 26, 10, 2, 'feedback', '\x5127bd42e60c51bfa4a810de9ec954ce', 2, NULL, '0.0', 0.02707195281982422, 1794994977.024173, 20775);
+INSERT INTO events_20775 VALUES (6, 1, 0, 1, 'decide', '\x5127fd23fc96a75c7b5bfd3d6fd5505f', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 2, 1, 1, 'decide', '\x51272619fab7be723a9173f7dae7eae2', 2, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 3, 2, 1, 'decide', '\x512721b16ab747b5ccac75d43c9c67e7', 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 4, 3, 1, 'decide', '\x512758465a1b814608045a528d2bf2d4', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 5, 4, 1, 'decide', '\x51273b0915e45020ad5cbe62cce8e74e', 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 6, 5, 1, 'decide', '\x512790ed74798c72ba2a302486c32d3d', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 7, 6, 1, 'decide', '\x512710dca39bb26153510800373fc0e9', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 8, 7, 1, 'decide', '\x512761756a2c21302dccc85125195487', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 9, 8, 1, 'decide', '\x512789d8f4ef28a8ee27cfb39ba0e650', 2, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 10, 9, 1, 'decide', '\x51279c6e8a872a371121f8f94364e2c6', 0, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 11, 10, 1, 'decide', '\x512786218a6652c6604cec3ccd78a436', 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 12, 11, 1, 'decide', '\x5127440954a207bc3f5d841fd3f3ab6f', 1, 0.3333333333333333, NULL, NULL, 1794994977.035876, 20775);
+INSERT INTO events_20775 VALUES (6, 13, 3, 2, 'feedback', '\x512758465a1b814608045a528d2bf2d4', 0, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 14, 1, 2, 'feedback', '\x51272619fab7be723a9173f7dae7eae2', 2, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 15, 2, 2, 'feedback', '\x512721b16ab747b5ccac75d43c9c67e7', 1, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 16, 5, 2, 'feedback', '\x512790ed74798c72ba2a302486c32d3d', 0, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 17, 6, 2, 'feedback', '\x512710dca39bb26153510800373fc0e9', 0, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 18, 7, 2, 'feedback', '\x512761756a2c21302dccc85125195487', 0, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 19, 8, 2, 'feedback', '\x512789d8f4ef28a8ee27cfb39ba0e650', 2, NULL, '[0.25, 0.5, 1.0]', 0.013051986694335938, 1794994977.048928, 20775);
+INSERT INTO events_20775 VALUES (6, 20, 9, 2, 'cancel', '\x51279c6e8a872a371121f8f94364e2c6', 0, NULL, NULL, 0.018511056900024414, 1794994977.054387, 20775);
+INSERT INTO events_20775 VALUES (6, 21, 1, 3, 'decide', '\x51274cfdbc0d048fdc27ab79d6c526a5', 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, 20775);
+INSERT INTO events_20775 VALUES (6, 22, 2, 3, 'decide', '\x512734537d9b8e67429df806060e0ac9', 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, 20775);
+INSERT INTO events_20775 VALUES (6, 23, 3, 3, 'decide', '\x5127650ac3f7f74ac10717c53b7d65e5', 2, 0.5538464269815097, NULL, NULL, 1794994977.054387, 20775);
+INSERT INTO events_20775 VALUES (6, 24, 0, 2, 'feedback', '\x5127fd23fc96a75c7b5bfd3d6fd5505f', 0, NULL, '[0.25, 0.5, 1.0]', 0.02400493621826172, 1794994977.059881, 20775);
+INSERT INTO events_20775 VALUES (6, 25, 10, 2, 'feedback', '\x512786218a6652c6604cec3ccd78a436', 1, NULL, '[0.25, 0.5, 1.0]', 0.02400493621826172, 1794994977.059881, 20775);
+INSERT INTO events_20775 VALUES (7, 1, 0, 1, 'decide', '\x512748b76d65255dbaffaa4774e5d925', 0, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 2, 0, 2, 'decide', '\x5127733300590d9e96a2c25e5781ba77', 1, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 3, 0, 3, 'decide', '\x51276c53b026647d227c4312748b9e8e', 2, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 4, 0, 4, 'decide', '\x5127bae374522f92c10159c7e9fb9eea', 0, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 5, 0, 5, 'decide', '\x5127d5b0d0aef909d38463753c169b78', 1, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 6, 0, 6, 'decide', '\x5127c7695ccba8bec2f524cdac24f9f1', 2, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 7, 0, 7, 'decide', '\x51270325ee8c002fa9930282f7e49560', 0, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 8, 0, 8, 'decide', '\x5127dfabc7a7e1065912f072147691e7', 1, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 9, 0, 9, 'decide', '\x5127cee71f80cb5d1d7d29a7d6cb2c88', 2, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 10, 0, 10, 'decide', '\x51277fa125d54bb98afc275c35afa812', 0, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 11, 0, 11, 'decide', '\x512793a0c6c6ac052415d1fe889e0de2', 1, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 12, 0, 12, 'decide', '\x5127fbb23f85cd8f9b907169b8fad60a', 2, 1, NULL, NULL, 1794994977.072456, 20775);
+INSERT INTO events_20775 VALUES (7, 13, 0, 13, 'feedback', '\x5127bae374522f92c10159c7e9fb9eea', 0, NULL, '0.75', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 14, 0, 14, 'feedback', '\x5127733300590d9e96a2c25e5781ba77', 1, NULL, '0.25', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 15, 0, 15, 'feedback', '\x51276c53b026647d227c4312748b9e8e', 2, NULL, '0.5', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 16, 0, 16, 'feedback', '\x5127c7695ccba8bec2f524cdac24f9f1', 2, NULL, '0.0', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 17, 0, 17, 'feedback', '\x51270325ee8c002fa9930282f7e49560', 0, NULL, '0.25', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 18, 0, 18, 'feedback', '\x5127dfabc7a7e1065912f072147691e7', 1, NULL, '0.5', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 19, 0, 19, 'feedback', '\x5127cee71f80cb5d1d7d29a7d6cb2c88', 2, NULL, '0.75', 0.007707118988037109, 1794994977.080163, 20775);
+INSERT INTO events_20775 VALUES (7, 20, 0, 20, 'cancel', '\x51277fa125d54bb98afc275c35afa812', 0, NULL, NULL, 0.012745141983032227, 1794994977.085201, 20775);
+INSERT INTO events_20775 VALUES (7, 21, 0, 21, 'decide', '\x512715a3795eaefdb457f5424408d978', 0, 1, NULL, NULL, 1794994977.085201, 20775);
+INSERT INTO events_20775 VALUES (7, 22, 0, 22, 'decide', '\x51271ca88fe1f7abd809418905dba58e', 0, 1, NULL, NULL, 1794994977.085201, 20775);
+INSERT INTO events_20775 VALUES (7, 23, 0, 23, 'decide', '\x51272eddb2d709be69c89cd43cbb2e4e', 0, 1, NULL, NULL, 1794994977.085201, 20775);
+INSERT INTO events_20775 VALUES (7, 24, 0, 24, 'feedback', '\x512748b76d65255dbaffaa4774e5d925', 0, NULL, '0.0', 0.01538705825805664, 1794994977.087843, 20775);
+INSERT INTO events_20775 VALUES (7, 25, 0, 25, 'feedback', '\x512793a0c6c6ac052415d1fe889e0de2', 1, NULL, '0.0', 0.01538705825805664, 1794994977.087843, 20775);
+INSERT INTO events_20775 VALUES (8, 1, 0, 1, 'decide', '\x512796bc01dee3e0a8f3313a45a005da', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 2, 1, 1, 'decide', '\x51272eda42fe6868288396d5d2505d7c', 2, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 3, 2, 1, 'decide', '\x512779e92dfb62f3b58fd9fbd803e926', 1, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 4, 3, 1, 'decide', '\x512753f193e9f227fb98d6bc443be88b', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 5, 4, 1, 'decide', '\x5127935ac6e4d3daac796d5966c06cb2', 1, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 6, 5, 1, 'decide', '\x5127e33c05b326071a10386c40456486', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 7, 6, 1, 'decide', '\x5127fb45d3cddb591a5c33be6c685b6b', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 8, 7, 1, 'decide', '\x512778e3c96baf1341891b3d9a3823a9', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 9, 8, 1, 'decide', '\x5127222e32ec1d15d290c4638ccb53b8', 2, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 10, 9, 1, 'decide', '\x51276aa8a77ba565f77d4f460a3301b8', 0, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 11, 10, 1, 'decide', '\x51271055193a46ed27a0fece5b2f7b74', 1, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 12, 11, 1, 'decide', '\x512725ba628eaf1ffaeeed0cd8d86e4d', 1, 0.3333333333333333, NULL, NULL, 1794994977.110303, 20775);
+INSERT INTO events_20775 VALUES (8, 13, 3, 2, 'feedback', '\x512753f193e9f227fb98d6bc443be88b', 0, NULL, '0.75', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 14, 1, 2, 'feedback', '\x51272eda42fe6868288396d5d2505d7c', 2, NULL, '0.25', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 15, 2, 2, 'feedback', '\x512779e92dfb62f3b58fd9fbd803e926', 1, NULL, '0.5', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 16, 5, 2, 'feedback', '\x5127e33c05b326071a10386c40456486', 0, NULL, '0.0', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 17, 6, 2, 'feedback', '\x5127fb45d3cddb591a5c33be6c685b6b', 0, NULL, '0.25', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 18, 7, 2, 'feedback', '\x512778e3c96baf1341891b3d9a3823a9', 0, NULL, '0.5', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 19, 8, 2, 'feedback', '\x5127222e32ec1d15d290c4638ccb53b8', 2, NULL, '0.75', 0.007328033447265625, 1794994977.117631, 20775);
+INSERT INTO events_20775 VALUES (8, 20, 9, 2, 'cancel', '\x51276aa8a77ba565f77d4f460a3301b8', 0, NULL, NULL, 0.015145063400268555, 1794994977.125448, 20775);
+INSERT INTO events_20775 VALUES (8, 21, 2, 3, 'decide', '\x5127d54c517b8012cafbb7508404f78d', 2, 0.39583353871138627, NULL, NULL, 1794994977.125448, 20775);
+INSERT INTO events_20775 VALUES (8, 22, 1, 3, 'decide', '\x5127951be9d4857bce377d5109397905', 1, 0.4198455660456838, NULL, NULL, 1794994977.125448, 20775);
+INSERT INTO events_20775 VALUES (8, 23, 6, 3, 'decide', '\x5127d6957bd9fc539ebbc2551015b995', 1, 0.4198455660456838, NULL, NULL, 1794994977.125448, 20775);
+INSERT INTO events_20775 VALUES (8, 24, 0, 2, 'feedback', '\x512796bc01dee3e0a8f3313a45a005da', 0, NULL, '0.0', 0.016494035720825195, 1794994977.126797, 20775);
+INSERT INTO events_20775 VALUES (8, 25, 10, 2, 'feedback', '\x51271055193a46ed27a0fece5b2f7b74', 1, NULL, '0.0', 0.016494035720825195, 1794994977.126797, 20775);
+INSERT INTO events_20775 VALUES (9, 1, 0, 1, 'decide', '\x512713115f71f27b6e5a88b1df78c46e', 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 2, 0, 2, 'decide', '\x51272a2e391cfd2fbf802b26dff00f78', 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 3, 0, 3, 'decide', '\x5127c784a72e49cdffb26c73150056b6', 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 4, 0, 4, 'decide', '\x51278d918e96fbb0aaf5e8a3ed922c02', 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 5, 0, 5, 'decide', '\x512739f30f074c7b8428b205c8d8a7c8', 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 6, 0, 6, 'decide', '\x512722bd82e523b1960f761537389478', 0, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 7, 0, 7, 'decide', '\x512752595444256aeabc914c11376dcf', 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 8, 0, 8, 'decide', '\x5127faa2910e7cef54863b25430f321a', 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 9, 0, 9, 'decide', '\x512766af408af8ba8367530ffcb407ee', 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 10, 0, 10, 'decide', '\x512723a082b9720e2e41858f4f03bd08', 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 11, 0, 11, 'decide', '\x512716ba0f17a12e14bb091ad8916464', 2, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 12, 0, 12, 'decide', '\x5127a35aa1b8becc630a03f60feba1ce', 1, 0.3333333333333333, NULL, NULL, 1794994977.286599, 20775);
+INSERT INTO events_20775 VALUES (9, 13, 0, 13, 'feedback', '\x51278d918e96fbb0aaf5e8a3ed922c02', 2, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 14, 0, 14, 'feedback', '\x51272a2e391cfd2fbf802b26dff00f78', 0, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 15, 0, 15, 'feedback', '\x5127c784a72e49cdffb26c73150056b6', 1, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 16, 0, 16, 'feedback', '\x512722bd82e523b1960f761537389478', 0, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 17, 0, 17, 'feedback', '\x512752595444256aeabc914c11376dcf', 2, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 18, 0, 18, 'feedback', '\x5127faa2910e7cef54863b25430f321a', 1, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 19, 0, 19, 'feedback', '\x512766af408af8ba8367530ffcb407ee', 1, NULL, '[0.25, 0.5, 1.0]', 0.013192176818847656, 1794994977.299791, 20775);
+INSERT INTO events_20775 VALUES (9, 20, 0, 20, 'cancel', '\x512723a082b9720e2e41858f4f03bd08', 2, NULL, NULL, 0.01738715171813965, 1794994977.303986, 20775);
+INSERT INTO events_20775 VALUES (9, 21, 0, 21, 'decide', '\x5127a90a2e01e9d3aa49ba506452414c', 2, 0.417655288459673, NULL, NULL, 1794994977.303986, 20775);
+INSERT INTO events_20775 VALUES (9, 22, 0, 22, 'decide', '\x51273ecb0fb63048dca746741b58f8be', 1, 0.2851593877619446, NULL, NULL, 1794994977.303986, 20775);
+INSERT INTO events_20775 VALUES (9, 23, 0, 23, 'decide', '\x5127a9fd383e1f44ed5b1c607425fbc8', 1, 0.2551990600398678, NULL, NULL, 1794994977.303986, 20775);
+INSERT INTO events_20775 VALUES (9, 24, 0, 24, 'feedback', '\x512713115f71f27b6e5a88b1df78c46e', 0, NULL, '[0.25, 0.5, 1.0]', 0.023627042770385742, 1794994977.310226, 20775);
+INSERT INTO events_20775 VALUES (9, 25, 0, 25, 'feedback', '\x512716ba0f17a12e14bb091ad8916464', 2, NULL, '[0.25, 0.5, 1.0]', 0.023627042770385742, 1794994977.310226, 20775);
+INSERT INTO events_20775 VALUES (10, 1, 0, 1, 'decide', '\x5127cbd2efdd5ded8dcba66fdfaab59e', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 2, 0, 2, 'decide', '\x51279052fc9e5e8d319a6ea4dd63d002', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 3, 0, 3, 'decide', '\x51274c234ce9cb15ea41bf6190b2c394', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 4, 0, 4, 'decide', '\x5127479ebc7bec80456329b6e185796d', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 5, 0, 5, 'decide', '\x51278ae522a7085fcd49a6c9a5454054', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 6, 0, 6, 'decide', '\x5127fec9c6bfd2463c420f8c2cdf6ddd', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 7, 0, 7, 'decide', '\x512761707a0fb66e1562c168db341930', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 8, 0, 8, 'decide', '\x5127ab4f0973745aa68c858788766ccb', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 9, 0, 9, 'decide', '\x5127f6d5f20c134be0dfd1929fff1a4f', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 10, 0, 10, 'decide', '\x5127bfb34ce4e41295551849a2bd0290', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 11, 0, 11, 'decide', '\x512706f37e38a7f967bc44c99519b74d', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 12, 0, 12, 'decide', '\x5127bea391ec0d8134300863dab164af', 1, 1, NULL, NULL, 1794994977.325512, 20775);
+INSERT INTO events_20775 VALUES (10, 13, 0, 13, 'feedback', '\x5127479ebc7bec80456329b6e185796d', 1, NULL, '0.75', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 14, 0, 14, 'feedback', '\x51279052fc9e5e8d319a6ea4dd63d002', 1, NULL, '0.25', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 15, 0, 15, 'feedback', '\x51274c234ce9cb15ea41bf6190b2c394', 1, NULL, '0.5', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 16, 0, 16, 'feedback', '\x5127fec9c6bfd2463c420f8c2cdf6ddd', 1, NULL, '0.0', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 17, 0, 17, 'feedback', '\x512761707a0fb66e1562c168db341930', 1, NULL, '0.25', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 18, 0, 18, 'feedback', '\x5127ab4f0973745aa68c858788766ccb', 1, NULL, '0.5', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 19, 0, 19, 'feedback', '\x5127f6d5f20c134be0dfd1929fff1a4f', 1, NULL, '0.75', 0.008313179016113281, 1794994977.333825, 20775);
+INSERT INTO events_20775 VALUES (10, 20, 0, 20, 'cancel', '\x5127bfb34ce4e41295551849a2bd0290', 1, NULL, NULL, 0.018870115280151367, 1794994977.344382, 20775);
+INSERT INTO events_20775 VALUES (10, 21, 0, 21, 'decide', '\x5127331eb53ec19e3c690037d1ec6aac', 0, 1, NULL, NULL, 1794994977.344382, 20775);
+INSERT INTO events_20775 VALUES (10, 22, 0, 22, 'decide', '\x51276c3b3a4b29815bf697af480116e9', 0, 1, NULL, NULL, 1794994977.344382, 20775);
+INSERT INTO events_20775 VALUES (10, 23, 0, 23, 'decide', '\x5127c0fab6a16d07a8098b27c10ed47c', 0, 1, NULL, NULL, 1794994977.344382, 20775);
+INSERT INTO events_20775 VALUES (10, 24, 0, 24, 'feedback', '\x5127cbd2efdd5ded8dcba66fdfaab59e', 1, NULL, '0.0', 0.022375106811523438, 1794994977.347887, 20775);
+INSERT INTO events_20775 VALUES (10, 25, 0, 25, 'feedback', '\x512706f37e38a7f967bc44c99519b74d', 1, NULL, '0.0', 0.022375106811523438, 1794994977.347887, 20775);
+INSERT INTO events_20775 VALUES (11, 1, 0, 1, 'decide', '\x5127cc240b23f6a8949fe7b291471eea', 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 2, 0, 2, 'decide', '\x51275123ac9fabca4b2996705fb96e38', 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 3, 0, 3, 'decide', '\x5127ab97a13d8c081dcb03abf3757af9', 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 4, 0, 4, 'decide', '\x51275ca0dae21af5c5bab1e0872ec252', 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 5, 0, 5, 'decide', '\x51272b915627ef0c1a10e819fc1de492', 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 6, 0, 6, 'decide', '\x5127fe02a820f35dd2a14a45efc69d58', 0, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 7, 0, 7, 'decide', '\x51270d43d85a47ffba338bbbf5e8ab49', 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 8, 0, 8, 'decide', '\x5127d6843aad799ed8f079436a78f5fc', 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 9, 0, 9, 'decide', '\x5127811372954fb86b2723c091e9f06a', 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 10, 0, 10, 'decide', '\x51275e456c34df8f7871ca5b2cc55ee3', 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 11, 0, 11, 'decide', '\x51277b7f6a67322c3f69efae22322c2b', 2, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 12, 0, 12, 'decide', '\x5127203295387170535ab17584aa2436', 1, 0.3333333333333333, NULL, NULL, 1794994977.363085, 20775);
+INSERT INTO events_20775 VALUES (11, 13, 0, 13, 'feedback', '\x51275ca0dae21af5c5bab1e0872ec252', 2, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 14, 0, 14, 'feedback', '\x51275123ac9fabca4b2996705fb96e38', 0, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 15, 0, 15, 'feedback', '\x5127ab97a13d8c081dcb03abf3757af9', 1, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 16, 0, 16, 'feedback', '\x5127fe02a820f35dd2a14a45efc69d58', 0, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 17, 0, 17, 'feedback', '\x51270d43d85a47ffba338bbbf5e8ab49', 2, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 18, 0, 18, 'feedback', '\x5127d6843aad799ed8f079436a78f5fc', 1, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 19, 0, 19, 'feedback', '\x5127811372954fb86b2723c091e9f06a', 1, NULL, '[0.25, 0.5, 1.0]', 0.014805078506469727, 1794994977.37789, 20775);
+INSERT INTO events_20775 VALUES (11, 20, 0, 20, 'cancel', '\x51275e456c34df8f7871ca5b2cc55ee3', 2, NULL, NULL, 0.02889394760131836, 1794994977.391979, 20775);
+INSERT INTO events_20775 VALUES (11, 21, 0, 21, 'decide', '\x5127cc398209883343778be3db40de6f', 2, 0.5093370103471431, NULL, NULL, 1794994977.391979, 20775);
+INSERT INTO events_20775 VALUES (11, 22, 0, 22, 'decide', '\x51279533931ef5aba08434b730f0bfbe', 1, 0.2837392102541094, NULL, NULL, 1794994977.391979, 20775);
+INSERT INTO events_20775 VALUES (11, 23, 0, 23, 'decide', '\x51278b558c7879d4145759ba641ee932', 1, 0.28613637463115105, NULL, NULL, 1794994977.391979, 20775);
+INSERT INTO events_20775 VALUES (11, 24, 0, 24, 'feedback', '\x5127cc240b23f6a8949fe7b291471eea', 0, NULL, '[0.25, 0.5, 1.0]', 0.033789873123168945, 1794994977.396875, 20775);
+INSERT INTO events_20775 VALUES (11, 25, 0, 25, 'feedback', '\x51277b7f6a67322c3f69efae22322c2b', 2, NULL, '[0.25, 0.5, 1.0]', 0.033789873123168945, 1794994977.396875, 20775);
+INSERT INTO events_20775 VALUES (12, 1, 0, 1, 'decide', '\x51278da5d50fbce1e6121f0660b844f5', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 2, 1, 1, 'decide', '\x5127af31d96e204174039cf67443b357', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 3, 2, 1, 'decide', '\x5127deab3b72fcb65d7e2c7505bc000f', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 4, 3, 1, 'decide', '\x512799c36b2721741a55e3207e7f44c9', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 5, 4, 1, 'decide', '\x51276f4bb1dbd2c2f95c377ed5516938', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 6, 5, 1, 'decide', '\x5127541f472fb78ffdfaed904dc36a2c', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 7, 6, 1, 'decide', '\x512708b9c0496a843cc2be89be90bd92', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 8, 7, 1, 'decide', '\x51272c0ff3d403aad0591be65b2682dc', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 9, 8, 1, 'decide', '\x5127dd11ae0f29063e7e39382a5ad65f', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 10, 9, 1, 'decide', '\x5127a07f63016ac5850b4e29b09f8d6e', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 11, 10, 1, 'decide', '\x5127edd104dfa3519a8b2aa9bfb3765d', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 12, 11, 1, 'decide', '\x5127b217558fa58a8946850d5e55e0c1', 0, 1, NULL, NULL, 1794994977.410359, 20775);
+INSERT INTO events_20775 VALUES (12, 13, 3, 2, 'feedback', '\x512799c36b2721741a55e3207e7f44c9', 0, NULL, '0.75', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 14, 1, 2, 'feedback', '\x5127af31d96e204174039cf67443b357', 0, NULL, '0.25', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 15, 2, 2, 'feedback', '\x5127deab3b72fcb65d7e2c7505bc000f', 0, NULL, '0.5', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 16, 5, 2, 'feedback', '\x5127541f472fb78ffdfaed904dc36a2c', 0, NULL, '0.0', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 17, 6, 2, 'feedback', '\x512708b9c0496a843cc2be89be90bd92', 0, NULL, '0.25', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 18, 7, 2, 'feedback', '\x51272c0ff3d403aad0591be65b2682dc', 0, NULL, '0.5', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 19, 8, 2, 'feedback', '\x5127dd11ae0f29063e7e39382a5ad65f', 0, NULL, '0.75', 0.010542154312133789, 1794994977.420901, 20775);
+INSERT INTO events_20775 VALUES (12, 20, 9, 2, 'cancel', '\x5127a07f63016ac5850b4e29b09f8d6e', 0, NULL, NULL, 0.014824151992797852, 1794994977.425183, 20775);
+INSERT INTO events_20775 VALUES (12, 21, 1, 3, 'decide', '\x51277f8b31da8781aa390eb8a1025165', 1, 1, NULL, NULL, 1794994977.425183, 20775);
+INSERT INTO events_20775 VALUES (12, 22, 2, 3, 'decide', '\x5127e21bb5df07bea0505109a1960b32', 1, 1, NULL, NULL, 1794994977.425183, 20775);
+INSERT INTO events_20775 VALUES (12, 23, 3, 3, 'decide', '\x51276d1324e34b2eec8652a056057d72', 1, 1, NULL, NULL, 1794994977.425183, 20775);
+INSERT INTO events_20775 VALUES (12, 24, 0, 2, 'feedback', '\x51278da5d50fbce1e6121f0660b844f5', 0, NULL, '0.0', 0.017446041107177734, 1794994977.427805, 20775);
+INSERT INTO events_20775 VALUES (12, 25, 10, 2, 'feedback', '\x5127edd104dfa3519a8b2aa9bfb3765d', 0, NULL, '0.0', 0.017446041107177734, 1794994977.427805, 20775);
+INSERT INTO events_20775 VALUES (12, 26, -1, 1, 'change', NULL, NULL, NULL, '{"expiry_seconds": [null, 1800.0]}', NULL, 1794994977.431861, 20775);
+INSERT INTO events_20775 VALUES (12, 27, -1, 2, 'change', NULL, NULL, NULL, '{"on_expiry": ["drop", 0.25]}', NULL, 1794994977.438025, 20775);
+INSERT INTO events_20775 VALUES (12, 28, -1, 3, 'change', NULL, NULL, NULL, '{"limits": [{"outstanding": 10000000}, {"outstanding": 50}]}', NULL, 1794994977.446859, 20775);
+INSERT INTO events_20775 VALUES (12, 29, -1, 4, 'change', NULL, NULL, NULL, '{"retention_seconds": [null, 60.0]}', NULL, 1794994977.457931, 20775);
+INSERT INTO events_20775 VALUES (13, 1, 0, 1, 'decide', '\x51279f6d70d5186464f6fb7443fb6c4f', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 2, 1, 1, 'decide', '\x512798dc879c1db5c13a68a50c19ceee', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 3, 2, 1, 'decide', '\x5127f167cbd0a7ba402ee05b59cc497d', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 4, 3, 1, 'decide', '\x5127cfa84f770f5290dd69a7cddc979d', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 5, 4, 1, 'decide', '\x51275015ca19f9562f76f9503fbb01ab', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 6, 5, 1, 'decide', '\x51271765bdb2543c43e5c60831b1643a', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 7, 6, 1, 'decide', '\x5127c9358ea95524ade80407b7258cd1', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 8, 7, 1, 'decide', '\x5127b985cbe7cb75b79e0cb237722f7b', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 9, 8, 1, 'decide', '\x512714a37379ffa435e1318ca95b0cc1', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 10, 9, 1, 'decide', '\x51277be049fbef6b417a4c22dbac189d', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 11, 10, 1, 'decide', '\x5127208729f72fe239178449d31d8034', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 12, 11, 1, 'decide', '\x5127f855a07f043ff80ef6165df627f2', 0, 1, NULL, NULL, 1794994977.478159, 20775);
+INSERT INTO events_20775 VALUES (13, 13, 3, 2, 'feedback', '\x5127cfa84f770f5290dd69a7cddc979d', 0, NULL, '0.75', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 14, 1, 2, 'feedback', '\x512798dc879c1db5c13a68a50c19ceee', 0, NULL, '0.25', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 15, 2, 2, 'feedback', '\x5127f167cbd0a7ba402ee05b59cc497d', 0, NULL, '0.5', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 16, 5, 2, 'feedback', '\x51271765bdb2543c43e5c60831b1643a', 0, NULL, '0.0', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 17, 6, 2, 'feedback', '\x5127c9358ea95524ade80407b7258cd1', 0, NULL, '0.25', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 18, 7, 2, 'feedback', '\x5127b985cbe7cb75b79e0cb237722f7b', 0, NULL, '0.5', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 19, 8, 2, 'feedback', '\x512714a37379ffa435e1318ca95b0cc1', 0, NULL, '0.75', 0.009209156036376953, 1794994977.487368, 20775);
+INSERT INTO events_20775 VALUES (13, 20, -2, 20, 'grow', NULL, 3, NULL, NULL, NULL, 1794994977.496819, 20775);
+INSERT INTO events_20775 VALUES (13, 21, 9, 2, 'cancel', '\x51277be049fbef6b417a4c22dbac189d', 0, NULL, NULL, 0.028371095657348633, 1794994977.50653, 20775);
+INSERT INTO events_20775 VALUES (13, 22, 1, 3, 'decide', '\x512797fa67f5d28516640c042b6afbba', 1, 1, NULL, NULL, 1794994977.50653, 20775);
+INSERT INTO events_20775 VALUES (13, 23, 2, 3, 'decide', '\x51277555cdf77a5168de86a2e66da9f5', 1, 1, NULL, NULL, 1794994977.50653, 20775);
+INSERT INTO events_20775 VALUES (13, 24, 3, 3, 'decide', '\x512743094279731a7bab6326b870b28c', 1, 1, NULL, NULL, 1794994977.50653, 20775);
+INSERT INTO events_20775 VALUES (13, 25, 0, 2, 'feedback', '\x51279f6d70d5186464f6fb7443fb6c4f', 0, NULL, '0.0', 0.041665077209472656, 1794994977.519824, 20775);
+INSERT INTO events_20775 VALUES (13, 26, 10, 2, 'feedback', '\x5127208729f72fe239178449d31d8034', 0, NULL, '0.0', 0.041665077209472656, 1794994977.519824, 20775);
+INSERT INTO events_20775 VALUES (5, 27, 0, 3, 'decide', '\x51273982baabd038a835638297c4075b', 0, 0.8892603657953796, NULL, NULL, 1794994977.592153, 20775);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (1, 'pool', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3", "actions": 3}}, "reward_range": [-1.0, 1.0], "expiry_seconds": 3600.0, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1794994976.82224, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (2, 'default', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "ucb1", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": 0.001, "on_expiry": 0.5, "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["mean", "(''<f8'', (3,))", 64], ["radius", "(''<f8'', (3,))", 88], ["total", "(''<f8'', (3,))", 112], ["seen", "(''<i8'', (3,))", 136], ["predicted", "(''<i8'', (3,))", 160]]', 0, 1794994976.867568, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (3, 'queues', '{"actions": ["a", "b", "c"], "forecaster": {"name": "qpmd", "learner": {"name": "percontext", "learner": {"name": "ucb1", "actions": 3}, "contexts": 2}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["last", "int64", 16], ["copies", "([(''predictions'', ''<i8''), (''answering'', ''<i8''), (''since'', ''<f8''), (''per'', ''<f8''), (''width'', ''<f8''), (''first'', ''<f8''), (''second'', ''<f8''), (''third'', ''<f8''), (''mean'', ''<f8'', (3,)), (''radius'', ''<f8'', (3,)), (''total'', ''<f8'', (3,)), (''seen'', ''<i8'', (3,)), (''predicted'', ''<i8'', (3,))], (2,))", 24]]', 0, 1794994976.905208, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (4, 'line', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "linucb", "actions": 3, "features": 2, "width": 1.0, "ridge": 1.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 100}, "retention_seconds": null, "retired": []}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["root", "(''<f8'', (3, 2, 2))", 16], ["theta", "(''<f8'', (3, 2))", 112], ["along", "(''<f8'', (4,))", 160], ["index", "(''<f8'', (3,))", 192], ["predicted", "(''<i8'', (3,))", 216]]', 0, 1794994976.945925, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (5, 'replaced', '{"actions": ["a", "new", "c"], "forecaster": {"name": "bold", "learner": {"name": "thompsonbernoulli", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": 60.0, "retired": [[1, "b", 12, 20]]}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["total", "(''<f8'', (3,))", 16], ["seen", "(''<f8'', (3,))", 40]]', 0, 1794994976.98885, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (6, 'full', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "hedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1794994977.028666, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (7, 'archived', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "klucb", "actions": 3, "c": 3.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["leader", "int64", 16], ["mean", "(''<f8'', (3,))", 24], ["total", "(''<f8'', (3,))", 48], ["index", "(''<f8'', (3,))", 72], ["below", "(''<f8'', (3,))", 96], ["until", "(''<f8'', (3,))", 120], ["seen", "(''<i8'', (3,))", 144], ["predicted", "(''<i8'', (3,))", 168], ["solved", "(''<i8'', (3,))", 192]]', 0, 1794994977.06215, 1794994977.090188);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (8, 'values', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "percontext", "learner": {"name": "exp3", "actions": 3}, "contexts": 2}, "pools": "value"}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["last", "int64", 16], ["copies", "([(''predictions'', ''<i8''), (''answering'', ''<i8''), (''loss'', ''<f8'', (3,)), (''weight'', ''<f8'', (3,))], (2,))", 24]]', 0, 1794994977.101, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (9, 'paced', '{"actions": ["a", "b", "c"], "forecaster": {"name": "paced", "learner": {"name": "hedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1794994977.131424, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (10, 'second', '{"actions": ["a", "b", "c"], "forecaster": {"name": "sdb", "learner": {"name": "ucb1", "actions": 3}, "prior": [[0, 1.0], [2, 0.0]]}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["mean", "(''<f8'', (3,))", 64], ["radius", "(''<f8'', (3,))", 88], ["total", "(''<f8'', (3,))", 112], ["seen", "(''<i8'', (3,))", 136], ["predicted", "(''<i8'', (3,))", 160]]', 0, 1794994977.317572, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (11, 'counts', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "delayedhedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["open", "int64", 16], ["total", "float64", 24], ["loss", "(''<f8'', (3,))", 32], ["weight", "(''<f8'', (3,))", 56]]', 0, 1794994977.350553, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (12, 'changed', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "ucb1", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": 1800.0, "on_expiry": 0.25, "seed": 7, "limits": {"outstanding": 50}, "retention_seconds": 60.0, "retired": [], "changes": 4}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["mean", "(''<f8'', (3,))", 64], ["radius", "(''<f8'', (3,))", 88], ["total", "(''<f8'', (3,))", 112], ["seen", "(''<i8'', (3,))", 136], ["predicted", "(''<i8'', (3,))", 160]]', 0, 1794994977.401419, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (13, 'grown', '{"actions": ["a", "b", "c", "d"], "forecaster": {"name": "bold", "learner": {"name": "klucb", "actions": 4, "c": 3.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": [], "added": [20]}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["leader", "int64", 16], ["mean", "(''<f8'', (4,))", 24], ["total", "(''<f8'', (4,))", 56], ["index", "(''<f8'', (4,))", 88], ["below", "(''<f8'', (4,))", 120], ["until", "(''<f8'', (4,))", 152], ["seen", "(''<i8'', (4,))", 184], ["predicted", "(''<i8'', (4,))", 216], ["solved", "(''<i8'', (4,))", 248]]', 0, 1794994977.471716, NULL);
+INSERT INTO folds VALUES (1, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [6, 5, 4], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [5, 3, 1], "rewards": [[5, 1.5, 0.875], [2, 0.5, 0.25], [2, 1.0, 0.625]], "defaults": [0, 0, 0], "waits": [[5, -21.177593812097616, 90.12224077647517, -6.571718741444944, 1.5, 0.875], [2, -8.034156329207729, 32.53892448759687, -2.1905729138149814, 0.5, 0.25], [2, -8.762291655259926, 38.388877525918865, -4.381145827629963, 1.0, 0.625]], "symbols": {}, "delays": {"15": 7, "19": 2}, "longest": 0.025913000106811523, "series": [[1794994976.835819, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994976.861732}');
+INSERT INTO folds VALUES (2, 30, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "default": 15}, "outstanding": 0, "peak": 11, "total": 69, "instances": 12, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [0, 0, 0], "peaks": [11, 2, 0], "rewards": [[12, 6.0, 3.0], [3, 1.5, 0.75], [0, 0.0, 0.0]], "defaults": [12, 3, 0], "waits": [[0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {}, "longest": 0.0, "series": [[1794994976.875795, 0, 11, 15, 0]], "spacing": 1.0, "at": 1794994976.932071}');
+INSERT INTO folds VALUES (3, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [2, 3, 0], "peaks": [11, 2, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[9, -38.869252812182594, 169.0262306800181, -13.531488667793681, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"14": 7, "19": 2}, "longest": 0.026046037673950195, "series": [[1794994976.913877, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994976.939923}');
+INSERT INTO folds VALUES (4, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [7, 4, 4], "before": [0, 0, 0], "open": [3, 1, 1], "peaks": [3, 3, 3], "rewards": [[3, 1.0, 0.625], [3, 0.75, 0.3125], [3, 1.25, 0.8125]], "defaults": [0, 0, 0], "waits": [[3, -13.307040926554398, 59.36562444625138, -4.673673669842015, 1.0, 0.625], [3, -13.307040926554398, 59.36562444625138, -3.5052552523815113, 0.75, 0.3125], [3, -14.021021009526045, 65.52967671652357, -5.842092087302518, 1.25, 0.8125]], "symbols": {}, "delays": {"13": 7, "18": 2}, "longest": 0.01906895637512207, "series": [[1794994976.963613, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994976.982682}');
+INSERT INTO folds VALUES (5, 26, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "replace": 1, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [2, 0, 13], "before": [0, 0, 0], "open": [1, 0, 4], "peaks": [1, 0, 9], "rewards": [[1, 0.0, 0.0], [0, 0.0, 0.0], [8, 3.0, 1.75]], "defaults": [0, 0, 0], "waits": [[1, -4.510322731965952, 20.34301114648881, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [8, -34.28045046844848, 148.11153961634992, -13.530968195897856, 3.0, 1.75]], "symbols": {}, "delays": {"14": 7, "20": 2}, "longest": 0.02707195281982422, "series": [[1794994976.997101, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.024173}');
+INSERT INTO folds VALUES (6, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [6, 4, 5], "before": [0, 0, 0], "open": [0, 2, 3], "peaks": [5, 3, 2], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[5, -21.084755472767498, 89.21039850680056, 0.0, 0.0, 0.0], [2, -8.06831071370811, 32.734453784919, 0.0, 0.0, 0.0], [2, -8.677629839372926, 37.6506298145877, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"15": 7, "19": 2}, "longest": 0.02400493621826172, "series": [[1794994977.035876, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.059881}');
+INSERT INTO folds VALUES (7, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [7, 4, 4], "before": [0, 0, 0], "open": [3, 1, 1], "peaks": [3, 3, 3], "rewards": [[3, 1.0, 0.625], [3, 0.75, 0.3125], [3, 1.25, 0.8125]], "defaults": [0, 0, 0], "waits": [[3, -13.905450162425325, 64.77252109774842, -4.865610833349042, 1.0, 0.625], [3, -13.905450162425325, 64.77252109774842, -3.649208125011782, 0.75, 0.3125], [3, -14.596832500047128, 71.0225063448107, -6.082013541686303, 1.25, 0.8125]], "symbols": {}, "delays": {"12": 7, "16": 2}, "longest": 0.01538705825805664, "series": [[1794994977.072456, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.087843}');
+INSERT INTO folds VALUES (8, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 0, "pulls": [6, 6, 3], "before": [0, 0, 0], "open": [0, 4, 1], "peaks": [5, 4, 1], "rewards": [[5, 1.5, 0.875], [2, 0.5, 0.25], [2, 1.0, 0.625]], "defaults": [0, 0, 0], "waits": [[5, -23.768948784129137, 113.519140576744, -7.374072130965689, 1.5, 0.875], [2, -9.020804522197759, 41.016554186497515, -2.4580240436552296, 0.5, 0.25], [2, -9.832096174620919, 48.33505759349765, -4.916048087310459, 1.0, 0.625]], "symbols": {}, "delays": {"12": 7, "17": 2}, "longest": 0.016494035720825195, "series": [[1794994977.110303, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.126797}');
+INSERT INTO folds VALUES (9, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [3, 6, 6], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [2, 3, 4], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[3, -12.401625923517168, 51.49318750267171, 0.0, 0.0, 0.0], [3, -12.984393870972273, 56.19816139884744, 0.0, 0.0, 0.0], [3, -12.401625923517168, 51.49318750267171, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"15": 7, "19": 2}, "longest": 0.023627042770385742, "series": [[1794994977.286599, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.310226}');
+INSERT INTO folds VALUES (10, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 2, "seats": 2, "pulls": [3, 12, 0], "before": [0, 0, 0], "open": [3, 2, 0], "peaks": [2, 11, 0], "rewards": [[0, 0.0, 0.0], [9, 3.0, 1.75], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[0, 0.0, 0.0, 0.0, 0.0, 0.0], [9, -41.129004813577794, 189.4799335270242, -14.36973957056199, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"13": 7, "18": 2}, "longest": 0.022375106811523438, "series": [[1794994977.325512, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.347887}');
+INSERT INTO folds VALUES (11, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [3, 6, 6], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [2, 3, 4], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[3, -11.813164162612086, 46.9709091716763, 0.0, 0.0, 0.0], [3, -12.63835504422869, 53.242672741326935, 0.0, 0.0, 0.0], [3, -11.813164162612086, 46.9709091716763, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"16": 7, "21": 2}, "longest": 0.033789873123168945, "series": [[1794994977.363085, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.396875}');
+INSERT INTO folds VALUES (12, 29, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [2, 3, 0], "peaks": [11, 2, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[9, -39.96389859314067, 177.85173525956165, -13.657120088441786, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"14": 7, "17": 2}, "longest": 0.017446041107177734, "series": [[1794994977.410359, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.457931}');
+INSERT INTO folds VALUES (13, 26, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "grow": 1, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [12, 3, 0, 0], "before": [0, 0, 0, 0], "open": [2, 3, 0, 0], "peaks": [11, 2, 0, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0, 0], "waits": [[9, -39.1690834355002, 174.01287613407683, -14.062671205458756, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"13": 7, "22": 2}, "longest": 0.041665077209472656, "series": [[1794994977.478159, 5, 11, 15, 9]], "spacing": 1.0, "at": 1794994977.519824}');
+INSERT INTO heads VALUES (2, 30, 30, 1794994977.550913, 15, 12, 0);
+INSERT INTO heads VALUES (3, 25, 25, 1794994977.550913, 15, 1, 5);
+INSERT INTO heads VALUES (4, 25, 25, 1794994977.550913, 15, 1, 5);
+INSERT INTO heads VALUES (6, 25, 25, 1794994977.550913, 15, 12, 5);
+INSERT INTO heads VALUES (7, 25, 25, 1794994977.550913, 15, 1, 5);
+INSERT INTO heads VALUES (8, 25, 25, 1794994977.550913, 15, 12, 5);
+INSERT INTO heads VALUES (9, 25, 25, 1794994977.550913, 15, 1, 5);
+INSERT INTO heads VALUES (10, 25, 25, 1794994977.550913, 15, 2, 5);
+INSERT INTO heads VALUES (11, 25, 25, 1794994977.550913, 15, 1, 5);
+INSERT INTO heads VALUES (5, 27, 26, 1794994977.550913, 16, 12, 6);
+INSERT INTO heads VALUES (1, 25, 25, 1794994977.550913, 15, 12, 5);
+INSERT INTO heads VALUES (12, 29, 29, 1794994977.550913, 15, 12, 5);
+INSERT INTO heads VALUES (13, 26, 26, 1794994977.550913, 15, 12, 5);
+INSERT INTO keys_0 VALUES (1, 'a key', '\x69747320646967657374', '[["51271de8352286b5343adb66e6e5ec86", 0, "a", 0.3333333333333333, 1, 1794998576.835819], ["51278dd742d92e8b714ad5c169d29dbb", 2, "c", 0.3333333333333333, 2, 1794998576.835819], ["5127500b7ce365792be0c75b930a9e17", 1, "b", 0.3333333333333333, 3, 1794998576.835819], ["51277f6c34c0b562e4ddcc00417231ef", 0, "a", 0.3333333333333333, 4, 1794998576.835819], ["51270deed34366f4a0b3dc2b82cc6193", 1, "b", 0.3333333333333333, 5, 1794998576.835819], ["512762f08d220909991a7cae7c537fd5", 0, "a", 0.3333333333333333, 6, 1794998576.835819], ["51275865f86c107ed5fde78ee6e7efb3", 0, "a", 0.3333333333333333, 7, 1794998576.835819], ["512728a8b5dfbf64f1b0e484825f847e", 0, "a", 0.3333333333333333, 8, 1794998576.835819], ["5127f67101d1cac25bf1f0ea505a75a0", 2, "c", 0.3333333333333333, 9, 1794998576.835819], ["51271187306819d7dbd3ec9198b9f9e0", 0, "a", 0.3333333333333333, 10, 1794998576.835819], ["5127cc7e19ec2c4d930035b66f020885", 1, "b", 0.3333333333333333, 11, 1794998576.835819], ["51275a693e6bd372fc6578147a21e307", 1, "b", 0.3333333333333333, 12, 1794998576.835819]]', 1794994976.835819, 0);
+INSERT INTO keys_0 VALUES (2, 'a key', '\x69747320646967657374', '[["5127470e49d678f5706834cf9ef0da2f", 0, "a", 1.0, 1, 1794994976.8767948], ["51271f0bdf287476c8c2af36a3e8981a", 0, "a", 1.0, 2, 1794994976.8767948], ["512726fbcc76129644a718f581c4ebdc", 0, "a", 1.0, 3, 1794994976.8767948], ["5127ed77159af0bbde249a057434163e", 0, "a", 1.0, 4, 1794994976.8767948], ["51278503626f3fd21f8a46ff41030382", 0, "a", 1.0, 5, 1794994976.8767948], ["5127a6ede4b0e20f19b5e86d7104645f", 0, "a", 1.0, 6, 1794994976.8767948], ["51270c34bd98e21d293ea0414d6eb15b", 0, "a", 1.0, 7, 1794994976.8767948], ["51271ee132a99513ee07314825c8168a", 0, "a", 1.0, 8, 1794994976.8767948], ["5127b3717e50df9c6615ad226e1b1504", 0, "a", 1.0, 9, 1794994976.8767948], ["5127185084d5c88d3048e5160255c3e0", 0, "a", 1.0, 10, 1794994976.8767948], ["51276fde782804655b11abe9f02429bf", 0, "a", 1.0, 11, 1794994976.8767948], ["5127d6ac43ad474770af9d718dd5f598", 0, "a", 1.0, 12, 1794994976.8767948]]', 1794994976.875795, 0);
+INSERT INTO keys_0 VALUES (3, 'a key', '\x69747320646967657374', '[["51273d867526bd5af30d9e3c6c9fa4cd", 0, "a", 1.0, 1, null], ["5127a91e71579306a3f5bd19f7a4c130", 0, "a", 1.0, 2, null], ["512782f2d56716b15464bd2ab36b37c7", 0, "a", 1.0, 3, null], ["5127a8da8d2072a817978e28f58e26bf", 0, "a", 1.0, 4, null], ["5127b62baa19560fafa81d8887b7c5ce", 0, "a", 1.0, 5, null], ["5127c6020877f9faebe31cbd5100631a", 0, "a", 1.0, 6, null], ["51275b74670d52bb3326d0132650e9c6", 0, "a", 1.0, 7, null], ["5127f217da229d125b18cc73af31790f", 0, "a", 1.0, 8, null], ["51276060d8179444a1b3afa075a911f9", 0, "a", 1.0, 9, null], ["5127432b99ad417f280ac6afa3abd747", 0, "a", 1.0, 10, null], ["51275bb258bc358215a5cab8cf62d291", 0, "a", 1.0, 11, null], ["51273cb20205bc4f96dfefd0e457e47d", 0, "a", 1.0, 12, null]]', 1794994976.913877, 0);
+INSERT INTO keys_0 VALUES (4, 'a key', '\x69747320646967657374', '[["5127632a88e31b4f1b0b51dc707a3add", 0, "a", 1.0, 1, null], ["51279ecde249133604f1fc5e734eab92", 1, "b", 1.0, 2, null], ["5127021937b30e9bd15c17e825ce95ec", 2, "c", 1.0, 3, null], ["5127c68ef8303736da8782311af6f379", 0, "a", 1.0, 4, null], ["512769fa9ebe45341119745270f88c22", 1, "b", 1.0, 5, null], ["5127799d4ad2ee75b2dd3aeaacb7436d", 2, "c", 1.0, 6, null], ["5127cb7863f363e26136c07ff2946fd1", 0, "a", 1.0, 7, null], ["5127bd85e44e0d63dd4fdb0d76e30c3c", 1, "b", 1.0, 8, null], ["51275ffebcb5ee8c44388b7d0fdc6eef", 2, "c", 1.0, 9, null], ["5127c2130a9823761d574724a1523b32", 0, "a", 1.0, 10, null], ["512707387c6b04a9a362e1750583db27", 1, "b", 1.0, 11, null], ["512738500ff952a08bbe25e1b28d1ac0", 2, "c", 1.0, 12, null]]', 1794994976.963613, 0);
+INSERT INTO keys_0 VALUES (5, 'a key', '\x69747320646967657374', '[["512773aace3d45340e03e8a44e260337", 2, "c", 0.2827907750226548, 1, null], ["5127b7194c21b6720da0180bd0a86599", 2, "c", 0.8581660390453605, 2, null], ["51272688ef78ea3d3dd5bffb65e3a4d9", 2, "c", 0.7529139785665315, 3, null], ["51271cd307208c402e716789ffc828fc", 2, "c", 0.24248277742609384, 4, null], ["51277fbb447eb1d0c839a7ce9dafc374", 0, "a", 0.38685055483265773, 5, null], ["51272957efe6c4bc571c02458de584cc", 0, "a", 0.9434200030929077, 6, null], ["5127fafb765489d23aa27d163a07fa0f", 2, "c", 0.7592845254003262, 7, null], ["512719254f465ea8cd46a2531b781561", 2, "c", 0.3048704460292215, 8, null], ["512781a9ec55a5645b04956ebcd578c9", 2, "c", 0.6737444840017555, 9, null], ["51271682fef612b583c8eaae3efb274f", 2, "c", 0.6100924986332079, 10, null], ["5127bd42e60c51bfa4a810de9ec954ce", 2, "c", 0.5282164813774244, 11, null], ["5127857fa1148579728ef8aa0626426e", 2, "c", 0.32314855814998417, 12, null]]', 1794994976.997101, 0);
+INSERT INTO keys_0 VALUES (6, 'a key', '\x69747320646967657374', '[["5127fd23fc96a75c7b5bfd3d6fd5505f", 0, "a", 0.3333333333333333, 1, null], ["51272619fab7be723a9173f7dae7eae2", 2, "c", 0.3333333333333333, 2, null], ["512721b16ab747b5ccac75d43c9c67e7", 1, "b", 0.3333333333333333, 3, null], ["512758465a1b814608045a528d2bf2d4", 0, "a", 0.3333333333333333, 4, null], ["51273b0915e45020ad5cbe62cce8e74e", 1, "b", 0.3333333333333333, 5, null], ["512790ed74798c72ba2a302486c32d3d", 0, "a", 0.3333333333333333, 6, null], ["512710dca39bb26153510800373fc0e9", 0, "a", 0.3333333333333333, 7, null], ["512761756a2c21302dccc85125195487", 0, "a", 0.3333333333333333, 8, null], ["512789d8f4ef28a8ee27cfb39ba0e650", 2, "c", 0.3333333333333333, 9, null], ["51279c6e8a872a371121f8f94364e2c6", 0, "a", 0.3333333333333333, 10, null], ["512786218a6652c6604cec3ccd78a436", 1, "b", 0.3333333333333333, 11, null], ["5127440954a207bc3f5d841fd3f3ab6f", 1, "b", 0.3333333333333333, 12, null]]', 1794994977.035876, 0);
+INSERT INTO keys_0 VALUES (7, 'a key', '\x69747320646967657374', '[["512748b76d65255dbaffaa4774e5d925", 0, "a", 1.0, 1, null], ["5127733300590d9e96a2c25e5781ba77", 1, "b", 1.0, 2, null], ["51276c53b026647d227c4312748b9e8e", 2, "c", 1.0, 3, null], ["5127bae374522f92c10159c7e9fb9eea", 0, "a", 1.0, 4, null], ["5127d5b0d0aef909d38463753c169b78", 1, "b", 1.0, 5, null], ["5127c7695ccba8bec2f524cdac24f9f1", 2, "c", 1.0, 6, null], ["51270325ee8c002fa9930282f7e49560", 0, "a", 1.0, 7, null], ["5127dfabc7a7e1065912f072147691e7", 1, "b", 1.0, 8, null], ["5127cee71f80cb5d1d7d29a7d6cb2c88", 2, "c", 1.0, 9, null], ["51277fa125d54bb98afc275c35afa812", 0, "a", 1.0, 10, null], ["512793a0c6c6ac052415d1fe889e0de2", 1, "b", 1.0, 11, null], ["5127fbb23f85cd8f9b907169b8fad60a", 2, "c", 1.0, 12, null]]', 1794994977.072456, 0);
+INSERT INTO keys_0 VALUES (8, 'a key', '\x69747320646967657374', '[["512796bc01dee3e0a8f3313a45a005da", 0, "a", 0.3333333333333333, 1, null], ["51272eda42fe6868288396d5d2505d7c", 2, "c", 0.3333333333333333, 2, null], ["512779e92dfb62f3b58fd9fbd803e926", 1, "b", 0.3333333333333333, 3, null], ["512753f193e9f227fb98d6bc443be88b", 0, "a", 0.3333333333333333, 4, null], ["5127935ac6e4d3daac796d5966c06cb2", 1, "b", 0.3333333333333333, 5, null], ["5127e33c05b326071a10386c40456486", 0, "a", 0.3333333333333333, 6, null], ["5127fb45d3cddb591a5c33be6c685b6b", 0, "a", 0.3333333333333333, 7, null], ["512778e3c96baf1341891b3d9a3823a9", 0, "a", 0.3333333333333333, 8, null], ["5127222e32ec1d15d290c4638ccb53b8", 2, "c", 0.3333333333333333, 9, null], ["51276aa8a77ba565f77d4f460a3301b8", 0, "a", 0.3333333333333333, 10, null], ["51271055193a46ed27a0fece5b2f7b74", 1, "b", 0.3333333333333333, 11, null], ["512725ba628eaf1ffaeeed0cd8d86e4d", 1, "b", 0.3333333333333333, 12, null]]', 1794994977.110303, 0);
+INSERT INTO keys_0 VALUES (9, 'a key', '\x69747320646967657374', '[["512713115f71f27b6e5a88b1df78c46e", 0, "a", 0.3333333333333333, 1, null], ["51272a2e391cfd2fbf802b26dff00f78", 0, "a", 0.3333333333333333, 2, null], ["5127c784a72e49cdffb26c73150056b6", 1, "b", 0.3333333333333333, 3, null], ["51278d918e96fbb0aaf5e8a3ed922c02", 2, "c", 0.3333333333333333, 4, null], ["512739f30f074c7b8428b205c8d8a7c8", 2, "c", 0.3333333333333333, 5, null], ["512722bd82e523b1960f761537389478", 0, "a", 0.3333333333333333, 6, null], ["512752595444256aeabc914c11376dcf", 2, "c", 0.3333333333333333, 7, null], ["5127faa2910e7cef54863b25430f321a", 1, "b", 0.3333333333333333, 8, null], ["512766af408af8ba8367530ffcb407ee", 1, "b", 0.3333333333333333, 9, null], ["512723a082b9720e2e41858f4f03bd08", 2, "c", 0.3333333333333333, 10, null], ["512716ba0f17a12e14bb091ad8916464", 2, "c", 0.3333333333333333, 11, null], ["5127a35aa1b8becc630a03f60feba1ce", 1, "b", 0.3333333333333333, 12, null]]', 1794994977.286599, 0);
+INSERT INTO keys_0 VALUES (10, 'a key', '\x69747320646967657374', '[["5127cbd2efdd5ded8dcba66fdfaab59e", 1, "b", 1.0, 1, null], ["51279052fc9e5e8d319a6ea4dd63d002", 1, "b", 1.0, 2, null], ["51274c234ce9cb15ea41bf6190b2c394", 1, "b", 1.0, 3, null], ["5127479ebc7bec80456329b6e185796d", 1, "b", 1.0, 4, null], ["51278ae522a7085fcd49a6c9a5454054", 1, "b", 1.0, 5, null], ["5127fec9c6bfd2463c420f8c2cdf6ddd", 1, "b", 1.0, 6, null], ["512761707a0fb66e1562c168db341930", 1, "b", 1.0, 7, null], ["5127ab4f0973745aa68c858788766ccb", 1, "b", 1.0, 8, null], ["5127f6d5f20c134be0dfd1929fff1a4f", 1, "b", 1.0, 9, null], ["5127bfb34ce4e41295551849a2bd0290", 1, "b", 1.0, 10, null], ["512706f37e38a7f967bc44c99519b74d", 1, "b", 1.0, 11, null], ["5127bea391ec0d8134300863dab164af", 1, "b", 1.0, 12, null]]', 1794994977.325512, 0);
+INSERT INTO keys_0 VALUES (11, 'a key', '\x69747320646967657374', '[["5127cc240b23f6a8949fe7b291471eea", 0, "a", 0.3333333333333333, 1, null], ["51275123ac9fabca4b2996705fb96e38", 0, "a", 0.3333333333333333, 2, null], ["5127ab97a13d8c081dcb03abf3757af9", 1, "b", 0.3333333333333333, 3, null], ["51275ca0dae21af5c5bab1e0872ec252", 2, "c", 0.3333333333333333, 4, null], ["51272b915627ef0c1a10e819fc1de492", 2, "c", 0.3333333333333333, 5, null], ["5127fe02a820f35dd2a14a45efc69d58", 0, "a", 0.3333333333333333, 6, null], ["51270d43d85a47ffba338bbbf5e8ab49", 2, "c", 0.3333333333333333, 7, null], ["5127d6843aad799ed8f079436a78f5fc", 1, "b", 0.3333333333333333, 8, null], ["5127811372954fb86b2723c091e9f06a", 1, "b", 0.3333333333333333, 9, null], ["51275e456c34df8f7871ca5b2cc55ee3", 2, "c", 0.3333333333333333, 10, null], ["51277b7f6a67322c3f69efae22322c2b", 2, "c", 0.3333333333333333, 11, null], ["5127203295387170535ab17584aa2436", 1, "b", 0.3333333333333333, 12, null]]', 1794994977.363085, 0);
+INSERT INTO keys_0 VALUES (12, 'a key', '\x69747320646967657374', '[["51278da5d50fbce1e6121f0660b844f5", 0, "a", 1.0, 1, null], ["5127af31d96e204174039cf67443b357", 0, "a", 1.0, 2, null], ["5127deab3b72fcb65d7e2c7505bc000f", 0, "a", 1.0, 3, null], ["512799c36b2721741a55e3207e7f44c9", 0, "a", 1.0, 4, null], ["51276f4bb1dbd2c2f95c377ed5516938", 0, "a", 1.0, 5, null], ["5127541f472fb78ffdfaed904dc36a2c", 0, "a", 1.0, 6, null], ["512708b9c0496a843cc2be89be90bd92", 0, "a", 1.0, 7, null], ["51272c0ff3d403aad0591be65b2682dc", 0, "a", 1.0, 8, null], ["5127dd11ae0f29063e7e39382a5ad65f", 0, "a", 1.0, 9, null], ["5127a07f63016ac5850b4e29b09f8d6e", 0, "a", 1.0, 10, null], ["5127edd104dfa3519a8b2aa9bfb3765d", 0, "a", 1.0, 11, null], ["5127b217558fa58a8946850d5e55e0c1", 0, "a", 1.0, 12, null]]', 1794994977.410359, 0);
+INSERT INTO keys_0 VALUES (13, 'a key', '\x69747320646967657374', '[["51279f6d70d5186464f6fb7443fb6c4f", 0, "a", 1.0, 1, null], ["512798dc879c1db5c13a68a50c19ceee", 0, "a", 1.0, 2, null], ["5127f167cbd0a7ba402ee05b59cc497d", 0, "a", 1.0, 3, null], ["5127cfa84f770f5290dd69a7cddc979d", 0, "a", 1.0, 4, null], ["51275015ca19f9562f76f9503fbb01ab", 0, "a", 1.0, 5, null], ["51271765bdb2543c43e5c60831b1643a", 0, "a", 1.0, 6, null], ["5127c9358ea95524ade80407b7258cd1", 0, "a", 1.0, 7, null], ["5127b985cbe7cb75b79e0cb237722f7b", 0, "a", 1.0, 8, null], ["512714a37379ffa435e1318ca95b0cc1", 0, "a", 1.0, 9, null], ["51277be049fbef6b417a4c22dbac189d", 0, "a", 1.0, 10, null], ["5127208729f72fe239178449d31d8034", 0, "a", 1.0, 11, null], ["5127f855a07f043ff80ef6165df627f2", 0, "a", 1.0, 12, null]]', 1794994977.478159, 0);
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (1, 1794994976.82224, 'anybody', '', 'created', 'pool', 'BOLD(Exp3(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (2, 1794994976.867568, 'anybody', '', 'created', 'default', 'BOLD(UCB1(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (3, 1794994976.905208, 'anybody', '', 'created', 'queues', 'QPMD(PerContext(learner=UCB1(actions=3), contexts=2))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (4, 1794994976.945925, 'anybody', '', 'created', 'line', 'Direct(LinUCB(actions=3, features=2, width=1.0, ridge=1.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (5, 1794994976.98885, 'anybody', '', 'created', 'replaced', 'BOLD(ThompsonBernoulli(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (6, 1794994977.012255, 'anybody', '', 'replaced', 'replaced', '''b'' by ''new''');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (7, 1794994977.028666, 'anybody', '', 'created', 'full', 'BOLD(Hedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (8, 1794994977.06215, 'anybody', '', 'created', 'archived', 'Direct(KLUCB(actions=3, c=3.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (9, 1794994977.090188, 'anybody', '', 'archived', 'archived', '');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (10, 1794994977.101, 'anybody', '', 'created', 'values', 'BOLD(PerContext(learner=Exp3(actions=3), contexts=2), pools=''value'')');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (11, 1794994977.131424, 'anybody', '', 'created', 'paced', 'Paced(Hedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (12, 1794994977.317572, 'anybody', '', 'created', 'second', 'SDB(UCB1(actions=3), prior=((0, 1.0), (2, 0.0)))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (13, 1794994977.350553, 'anybody', '', 'created', 'counts', 'Direct(DelayedHedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (14, 1794994977.401419, 'anybody', '', 'created', 'changed', 'BOLD(UCB1(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (15, 1794994977.431861, 'anybody', '', 'changed', 'changed', '{"expiry_seconds": [null, 1800.0]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (16, 1794994977.438025, 'anybody', '', 'changed', 'changed', '{"on_expiry": ["drop", 0.25]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (17, 1794994977.446859, 'anybody', '', 'changed', 'changed', '{"limits": [{"outstanding": 10000000}, {"outstanding": 50}]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (18, 1794994977.457931, 'anybody', '', 'changed', 'changed', '{"retention_seconds": [null, 60.0]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (19, 1794994977.471716, 'anybody', '', 'created', 'grown', 'BOLD(KLUCB(actions=3, c=3.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (20, 1794994977.496819, 'anybody', '', 'added', 'grown', '''d''');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (21, 1794994977.521172, 'the command line', '', 'token created', NULL, 'token ''web'' with decide feedback for pool');
+INSERT INTO meta VALUES ('schema', '5');
+INSERT INTO meta VALUES ('changes', '20');
+INSERT INTO meta VALUES ('checkpointed 5', '1794994977.588458');
+INSERT INTO queue VALUES (3, 3, 14680065, '\x000000000000d03f');
+INSERT INTO queue VALUES (3, 3, 16777217, '\x0000000000000000');
+INSERT INTO queue VALUES (3, 0, 17825793, '\x000000000000d03f');
+INSERT INTO queue VALUES (3, 3, 18874369, '\x000000000000e03f');
+INSERT INTO queue VALUES (3, 0, 19922945, '\x000000000000e83f');
+INSERT INTO queue VALUES (3, 0, 25165825, '\x0000000000000000');
+INSERT INTO queue VALUES (3, 0, 26214401, '\x0000000000000000');
+INSERT INTO queue VALUES (9, 0, 16777217, '\x0000000000000000555555555555d53f00000000000000000000000000001840000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 17825793, '\x0000000000000040555555555555d53f00000000000000000000000000001c40000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 18874369, '\x000000000000f03f555555555555d53f00000000000000000000000000002040000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 19922945, '\x000000000000f03f555555555555d53f00000000000000000000000000002240000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 25165825, '\x0000000000000000555555555555d53f0000000000000000000000000000f03f000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 26214401, '\x0000000000000040555555555555d53f00000000000000000000000000002640000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (10, 1, 14680065, '\x000000000000d03f');
+INSERT INTO queue VALUES (10, 1, 15728641, '\x000000000000e03f');
+INSERT INTO queue VALUES (10, 1, 16777217, '\x0000000000000000');
+INSERT INTO queue VALUES (10, 1, 17825793, '\x000000000000d03f');
+INSERT INTO queue VALUES (10, 1, 18874369, '\x000000000000e03f');
+INSERT INTO queue VALUES (10, 1, 19922945, '\x000000000000e83f');
+INSERT INTO queue VALUES (10, 1, 25165825, '\x0000000000000000');
+INSERT INTO queue VALUES (10, 1, 26214401, '\x0000000000000000');
+INSERT INTO remarks_20775 VALUES (1, 1, '\x51277f6c34c0b562e4ddcc00417231ef', 'conflict', '1.0', 1794994976.851862, 20775);
+INSERT INTO remarks_20775 VALUES (2, 2, '\x5127ed77159af0bbde249a057434163e', 'late', '0.75', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (3, 2, '\x51271f0bdf287476c8c2af36a3e8981a', 'late', '0.25', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (4, 2, '\x512726fbcc76129644a718f581c4ebdc', 'late', '0.5', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (5, 2, '\x5127a6ede4b0e20f19b5e86d7104645f', 'late', '0.0', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (6, 2, '\x5127a6ede4b0e20f19b5e86d7104645f', 'late', '0.0', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (7, 2, '\x51270c34bd98e21d293ea0414d6eb15b', 'late', '0.25', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (8, 2, '\x51271ee132a99513ee07314825c8168a', 'late', '0.5', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (9, 2, '\x5127b3717e50df9c6615ad226e1b1504', 'late', '0.75', 1794994976.884926, 20775);
+INSERT INTO remarks_20775 VALUES (10, 2, '\x5127ed77159af0bbde249a057434163e', 'late', '1.0', 1794994976.887644, 20775);
+INSERT INTO remarks_20775 VALUES (11, 2, '\x5127470e49d678f5706834cf9ef0da2f', 'late', '0.0', 1794994976.898555, 20775);
+INSERT INTO remarks_20775 VALUES (12, 2, '\x51276fde782804655b11abe9f02429bf', 'late', '0.0', 1794994976.898555, 20775);
+INSERT INTO remarks_20775 VALUES (13, 3, '\x5127a8da8d2072a817978e28f58e26bf', 'conflict', '1.0', 1794994976.92654, 20775);
+INSERT INTO remarks_20775 VALUES (14, 4, '\x5127c68ef8303736da8782311af6f379', 'conflict', '1.0', 1794994976.975792, 20775);
+INSERT INTO remarks_20775 VALUES (15, 5, '\x51271cd307208c402e716789ffc828fc', 'conflict', '1.0', 1794994977.009758, 20775);
+INSERT INTO remarks_20775 VALUES (16, 7, '\x5127bae374522f92c10159c7e9fb9eea', 'conflict', '1.0', 1794994977.081542, 20775);
+INSERT INTO remarks_20775 VALUES (17, 8, '\x512753f193e9f227fb98d6bc443be88b', 'conflict', '1.0', 1794994977.123646, 20775);
+INSERT INTO remarks_20775 VALUES (18, 10, '\x5127479ebc7bec80456329b6e185796d', 'conflict', '1.0', 1794994977.335824, 20775);
+INSERT INTO remarks_20775 VALUES (19, 12, '\x512799c36b2721741a55e3207e7f44c9', 'conflict', '1.0', 1794994977.423826, 20775);
+INSERT INTO remarks_20775 VALUES (20, 13, '\x5127cfa84f770f5290dd69a7cddc979d', 'conflict', '1.0', 1794994977.491835, 20775);
+INSERT INTO states VALUES (1, 0, 2, 1, '\x01000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (1, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000f23f000000000000f03f000000000000f03fbcd4015805c6e33f', NULL, 0, 0, 21);
+INSERT INTO states VALUES (1, 2, 3, 0, '\x020000000000000001000000000000000000000000000000000000000000e83f0000000000000000000000000000f03f2daf06131837e73f000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (1, 3, 3, 0, '\x02000000000000000100000000000000000000000000d83f00000000000000000000000000000000566165df8541eb3f000000000000f03f000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (1, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 5);
+INSERT INTO states VALUES (1, 5, 2, 1, '\x01000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 16);
+INSERT INTO states VALUES (1, 6, 2, 1, '\x01000000000000000100000000000000000000000000f23f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (1, 7, 2, 1, '\x01000000000000000100000000000000000000000000e83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (1, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d83f000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (1, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 20);
+INSERT INTO states VALUES (1, 10, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000f83f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (1, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 12);
+INSERT INTO states VALUES (2, 0, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 28);
+INSERT INTO states VALUES (3, 0, 25, 1, '\x040000000000000003000000000000000100000000000000020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', '\x0100000000000000000000000000f03f0100000000000000000000000000f03f', 4, 0, 25);
+INSERT INTO states VALUES (4, 0, 25, 1, '\x0f000000000000000b000000000000001c18af736964ec3f7a316c5654fbc0bff94dfbea37b2bebffafd43ec1cb8e03fca56a0b4da50e73fecefc84bcd72c5bfc21c3858bf91cfbfd9ee54aff3b4e23f48876912d853ea3fcaf7797e540ac6bf404774008dd8cdbfac81cffb1731e23f9703638514c8be3f0076feb07d89cc3ff0920703ceb8963ff1920703ceb8c63f62fa83e234a5c53f1a820e2b0ce2cf3f059c712d12d4d43fc18033ae4582ba3f639e5bcc63c2e73f8551c83d839fdc3f8e99f064ff2bed3f0e3a7501d147ea3f08aef7cb18c1e93f070000000000000004000000000000000400000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (5, 0, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (6, 0, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (7, 0, 25, 1, '\x0f000000000000000b000000000000000000000000000000555555555555d53f000000000000d03fabaaaaaaaaaada3f000000000000f03f000000000000e83f000000000000f43f38198b891ef9ef3f000000000000000000000000000000000000000000000000258dd2184be3ef3f724775c4569fef3f000000000000f0bf000000000000f0bfe884b897a8fc1640030000000000000003000000000000000300000000000000070000000000000004000000000000000400000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (9, 0, 25, 1, '\x0f0000000000000003000000000000000000000000000240000000000000f83f0000000000000000030e409186efd23f061cf881c86adc3f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (10, 0, 25, 1, '\x040000000000000003000000000000000000000000001040000000000000d03f47cd619149a4fa3f50b08321cc37e33f0997d13c3d26dabf967662254d3ed63f000000000000f03f000000000000e83f0000000000000000000000000000f03f000000000000f03f000000000000f03f000000000000f03f000000000000e83f0000000000000000010000000000000001000000000000000100000000000000020000000000000001000000000000000100000000000000', '\x0000000000000000000000000000f03f03000000000000000a000000000000000000000000000000', 4, 0, 25);
+INSERT INTO states VALUES (10, 1, 25, 1, '\x0f000000000000000b000000000000000000000000002e40111111111111b13f7ef98d21369e0240e6d3b94b1080db3f7a6f38a9f349d0bf6c8ef9143659c83f000000000000f03f555555555555d53f0000000000000000000000000000f03f555555555555d53f000000000000f03f000000000000f03f0000000000000840000000000000000001000000000000000900000000000000010000000000000003000000000000000c000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (2, 1, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 29);
+INSERT INTO states VALUES (2, 2, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 30);
+INSERT INTO states VALUES (2, 3, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (2, 4, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (2, 5, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (2, 6, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (2, 7, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 20);
+INSERT INTO states VALUES (2, 8, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (2, 9, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (2, 10, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (2, 11, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (5, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (5, 2, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (5, 3, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (5, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (5, 5, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000f03f00000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (5, 6, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (5, 7, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (5, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (5, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (5, 10, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, 26);
+INSERT INTO states VALUES (5, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO states VALUES (6, 1, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 21);
+INSERT INTO states VALUES (6, 2, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (6, 3, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (6, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 5);
+INSERT INTO states VALUES (6, 5, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 16);
+INSERT INTO states VALUES (6, 6, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (6, 7, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (6, 8, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (6, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 20);
+INSERT INTO states VALUES (6, 10, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (6, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 12);
+INSERT INTO states VALUES (8, 0, 2, 1, '\x01000000000000000100000000000000000000000000000001000000000000000100000000000000000000000000084000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (8, 1, 3, 0, '\x0200000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000002000000000000000100000000000000000000000000000000000000000000000000000000000240000000000000f03f000000000000f03f734f4875df6fd83f', NULL, 0, 1, 22);
+INSERT INTO states VALUES (8, 2, 3, 0, '\x020000000000000001000000000000000000000000000000020000000000000001000000000000000000000000000000000000000000f83f0000000000000000000000000000f03f611f2d7691d7e03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (8, 3, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000e83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 13);
+INSERT INTO states VALUES (8, 4, 1, 0, '\x01000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (8, 5, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000084000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 16);
+INSERT INTO states VALUES (8, 6, 3, 0, '\x02000000000000000100000000000000000000000000000002000000000000000100000000000000000000000000024000000000000000000000000000000000734f4875df6fd83f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (8, 7, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 18);
+INSERT INTO states VALUES (8, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000100000000000000010000000000000000000000000000000000000000000000000000000000e83f000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (8, 9, 2, 1, '\x0100000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 20);
+INSERT INTO states VALUES (8, 10, 2, 1, '\x01000000000000000100000000000000000000000000000001000000000000000100000000000000000000000000000000000000000008400000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (8, 11, 1, 0, '\x0100000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 12);
+INSERT INTO states VALUES (11, 0, 25, 1, '\x0f000000000000000b00000000000000050000000000000000000000004054400000000000001b4000000000000012400000000000000000313a8e3d11fcdb3fe4581b1d5c6fe23f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (12, 0, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (12, 1, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000d03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (12, 2, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (12, 3, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (12, 4, 1, 0, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (12, 5, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (12, 6, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000d03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (12, 7, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (12, 8, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (12, 9, 2, 1, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 20);
+INSERT INTO states VALUES (12, 10, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (12, 11, 1, 0, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO states VALUES (13, 0, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (13, 1, 3, 0, '\x020000000000000001000000000000000000000000000000000000000000d03f000000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (13, 2, 3, 0, '\x020000000000000001000000000000000000000000000000000000000000e03f000000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (13, 3, 3, 0, '\x020000000000000001000000000000000000000000000000000000000000e83f000000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (13, 4, 1, 0, '\x010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (13, 5, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (13, 6, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (13, 7, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (13, 8, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (13, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (13, 10, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 26);
+INSERT INTO states VALUES (13, 11, 1, 0, '\x010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO tokens VALUES ('\x0b4d48404bc85284ca20f5d8dc5c3615c3d6585ba8e880f51c20ac80e95a7883', 'web', 'decide feedback', 1794994977.521172, NULL, '["pool"]', 100, 2794994977.521172, NULL);
+SELECT pg_catalog.setval('experiments_id_seq', 13, true);
+SELECT pg_catalog.setval('log_id_seq', 21, true);
+SELECT pg_catalog.setval('remark_ids', 20, true);
+ALTER TABLE ONLY checkpoints
+    ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (experiment, instance, seq);
+ALTER TABLE ONLY counters
+    ADD CONSTRAINT counters_pkey PRIMARY KEY (experiment, kind);
+ALTER TABLE ONLY decisions
+    ADD CONSTRAINT decisions_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_0
+    ADD CONSTRAINT decisions_0_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20775
+    ADD CONSTRAINT decisions_20775_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20776
+    ADD CONSTRAINT decisions_20776_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20777
+    ADD CONSTRAINT decisions_20777_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_0
+    ADD CONSTRAINT events_0_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20775
+    ADD CONSTRAINT events_20775_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20776
+    ADD CONSTRAINT events_20776_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20777
+    ADD CONSTRAINT events_20777_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY experiments
+    ADD CONSTRAINT experiments_name_key UNIQUE (name);
+ALTER TABLE ONLY experiments
+    ADD CONSTRAINT experiments_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY folds
+    ADD CONSTRAINT folds_pkey PRIMARY KEY (experiment);
+ALTER TABLE ONLY heads
+    ADD CONSTRAINT heads_pkey PRIMARY KEY (experiment);
+ALTER TABLE ONLY keys
+    ADD CONSTRAINT keys_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_0
+    ADD CONSTRAINT keys_0_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20775
+    ADD CONSTRAINT keys_20775_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20776
+    ADD CONSTRAINT keys_20776_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20777
+    ADD CONSTRAINT keys_20777_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY log
+    ADD CONSTRAINT log_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY meta
+    ADD CONSTRAINT meta_pkey PRIMARY KEY (key);
+ALTER TABLE ONLY queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (experiment, cell, "position");
+ALTER TABLE ONLY remarks
+    ADD CONSTRAINT remarks_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_0
+    ADD CONSTRAINT remarks_0_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20775
+    ADD CONSTRAINT remarks_20775_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20776
+    ADD CONSTRAINT remarks_20776_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20777
+    ADD CONSTRAINT remarks_20777_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY states
+    ADD CONSTRAINT states_pkey PRIMARY KEY (experiment, instance);
+ALTER TABLE ONLY tokens
+    ADD CONSTRAINT tokens_pkey PRIMARY KEY (digest);
+CREATE INDEX decisions_by_round ON ONLY decisions USING btree (experiment, round);
+CREATE INDEX decisions_0_experiment_round_idx ON decisions_0 USING btree (experiment, round);
+CREATE INDEX decisions_due ON ONLY decisions USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_0_expires_at_idx ON decisions_0 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20775_experiment_round_idx ON decisions_20775 USING btree (experiment, round);
+CREATE INDEX decisions_20775_expires_at_idx ON decisions_20775 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20776_experiment_round_idx ON decisions_20776 USING btree (experiment, round);
+CREATE INDEX decisions_20776_expires_at_idx ON decisions_20776 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20777_experiment_round_idx ON decisions_20777 USING btree (experiment, round);
+CREATE INDEX decisions_20777_expires_at_idx ON decisions_20777 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX events_of_a_state ON ONLY events USING btree (experiment, instance, seq);
+CREATE INDEX events_0_experiment_instance_seq_idx ON events_0 USING btree (experiment, instance, seq);
+CREATE INDEX events_20775_experiment_instance_seq_idx ON events_20775 USING btree (experiment, instance, seq);
+CREATE INDEX events_20776_experiment_instance_seq_idx ON events_20776 USING btree (experiment, instance, seq);
+CREATE INDEX events_20777_experiment_instance_seq_idx ON events_20777 USING btree (experiment, instance, seq);
+CREATE INDEX remarks_of_a_ticket ON ONLY remarks USING btree (ticket);
+CREATE INDEX remarks_0_ticket_idx ON remarks_0 USING btree (ticket);
+CREATE INDEX remarks_20775_ticket_idx ON remarks_20775 USING btree (ticket);
+CREATE INDEX remarks_20776_ticket_idx ON remarks_20776 USING btree (ticket);
+CREATE INDEX remarks_20777_ticket_idx ON remarks_20777 USING btree (ticket);
+CREATE INDEX states_free ON states USING btree (experiment, pool, instance) WHERE (free = 1);
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_0_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_0_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_0_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20775_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20775_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20775_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20776_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20776_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20776_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20777_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20777_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20777_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_0_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_0_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20775_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20775_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20776_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20776_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20777_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20777_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_0_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20775_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20776_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20777_pkey;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_0_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_0_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20775_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20775_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20776_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20776_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20777_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20777_ticket_idx;
