@@ -659,13 +659,18 @@ class Postgres:
             raise InvalidState(f"{self.name} cannot be used as a database: {str(error).strip()}") from None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
-        options = " ".join(f"-c {key}={value}" for key, value in settings.items())
-        given = conninfo_to_dict(self._url).get("options") or ""
-        return psycopg.connect(
-            self._url, options=f"{given} {options}", autocommit=True, application_name="belated", connect_timeout=10,
+        connection = psycopg.connect(
+            self._url, autocommit=True, application_name="belated", connect_timeout=10,
             keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000,
         )  # fmt: skip
+        try:  # not as options of the connection, which a pooler between does not pass on
+            settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
+            sql = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            connection.execute(f"SELECT {sql}", [word for pair in settings.items() for word in pair])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _open(self) -> Session:
         connection = self._connect()
