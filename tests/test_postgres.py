@@ -409,6 +409,7 @@ def test_statistics_are_folded_once_for_all(database: str) -> None:
         while one.serve([Upkeep()])[0] is True:
             pass
         query(database, "UPDATE checkpoints SET at = at - 100")
+        query(database, "UPDATE events SET at = at - 200")
         while one.serve([Upkeep()])[0] is True:
             pass
         assert query(database, "SELECT count(*) FROM events") == [(0,)]
