@@ -51,7 +51,7 @@ def start_replication(desk, replication, ahead, blank, pool, memory, slab, wheel
     desk.defaulted = 0
 
 
-@kernel
+@routine
 def finish_replication(desk, counts, summary):
     """Keep the counts of the replication."""
     done = summary[desk.replication]
@@ -72,114 +72,117 @@ def finish_replication(desk, counts, summary):
     done.defaulted = desk.defaulted
 
 
-@routine
-def retire(finished, crew, order, lanes, like, horizon, tally, summary):
-    """Keep the counts of so many lanes that are done; those behind them move up."""
+@kernel
+def retire(finished, crew, order, lanes, like, horizon, written):
+    """Keep the counts of so many lanes that are done. The last of those that play takes the place of each."""
     i = crew.playing
     while finished > 0:
         i -= 1
-        desk = open_lane(lanes, order[i], like)[0][0]
+        desk = open_lane(lanes, order[natural(i)], like).desk[0]
         if desk.round == horizon:
-            finish_replication(desk, tally[desk.replication], summary)
+            finish_replication(desk, written.tally[natural(desk.replication)], written.summary)
             finished -= 1
             crew.playing -= 1
             free = order[i]
-            for j in range(i, crew.playing):
-                order[j] = order[j + 1]
+            order[i] = order[crew.playing]
             order[crew.playing] = free
-            if i < crew.at:
-                crew.at -= 1
-
-
-@cache
-def make_sweep(kernels: Kernels, shape: Shape) -> Any:
-    """A round of each lane, from the one whose turn it is. Returns why one cannot go on, and how many are done.
-
-    Apart, all lanes choose before one settles: the processor works on as many choices as it can look ahead, which pays
-    where a choice is long. Else what a lane chose is settled while it is at hand.
-    """
-    choose, settle = make_round(kernels, shape)
-
-    def together(crew, order, lanes, like, fixed, learner, game, law, tables):
-        finished = 0
-        for i in range(crew.at, crew.playing):
-            lane = open_lane(lanes, order[natural(i)], like)
-            found, action, probability = choose(fixed, lane, learner, game, tables)
-            if found == PLAYED:
-                found = settle(natural(action), probability, fixed, lane, learner, game, law, tables)
-            if found == DONE:
-                finished += 1
-            elif found != PLAYED:
+            if crew.at == crew.playing:
                 crew.at = i
-                return found, finished
-        crew.at = 0
-        return PLAYED, finished
-
-    def apart(crew, order, lanes, like, fixed, learner, game, law, tables):
-        first, last = crew.at, crew.playing
-        reason = PLAYED
-        for i in range(first, last):
-            lane = open_lane(lanes, order[natural(i)], like)
-            reason, _, probability = choose(fixed, lane, learner, game, tables)
-            if reason != PLAYED:
-                last = i  # those before it go on with their round
-                break
-            lane[0][0].probability = probability
-        crew.at = 0 if reason == PLAYED else last
-        finished = 0
-        for i in range(first, last):
-            lane = open_lane(lanes, order[natural(i)], like)
-            desk = lane[0][0]
-            found = settle(natural(desk.action), desk.probability, fixed, lane, learner, game, law, tables)
-            if found == DONE:
-                finished += 1
-            elif found != PLAYED:
-                # The others finish their round. Of several with something wrong the first replication is told of.
-                other = open_lane(lanes, order[crew.at], like)[0][0].replication
-                if reason <= SUPPLY or desk.replication < other:
-                    crew.at = i
-                    reason = found
-        return reason, finished
-
-    return kernel(apart if shape.apart else together)
 
 
 @cache
 def make_loop(kernels: Kernels, shape: Shape) -> Any:
-    """Compose the loop from a forecaster's kernels over a learner's."""
-    begin, sweep = kernels.begin, make_sweep(kernels, shape)
+    """Compose the loop from a forecaster's kernels over a learner's.
 
-    def start(replication, seed, lane, learner):
-        desk_array, pool, marks, slab, wheel, _, memory, waits, _, context = lane
-        rule_array, params_array, blank = learner
-        desk = desk_array[0]
-        start_replication(desk, replication, len(waits), blank, pool, memory, slab, wheel)
-        k0, k1 = replication_key(seed[0], seed[1], replication)
-        desk.key0 = k0
-        desk.key1 = k1
-        begin(desk, rule_array[0], params_array[0], blank, pool, marks, context, k0, k1)
+    Apart, all lanes choose before one settles: the processor works on as many choices as it can look ahead, which pays
+    where a choice is long. Else what a lane chose is settled while it is at hand.
+    """
+    begin = kernels.begin
+    choose, settle = make_round(kernels, shape)
 
-    start = routine(start)
+    def enter(crew, order, lanes, like, seed, asked):
+        while crew.playing < crew.lanes and crew.next < crew.last:
+            lane = open_lane(lanes, order[crew.playing], like)
+            desk = lane.desk[0]
+            start_replication(
+                desk, crew.next, len(lane.waits), asked.blank, lane.pool, lane.memory, lane.slab, lane.wheel
+            )
+            k0, k1 = replication_key(seed[0], seed[1], crew.next)
+            desk.key0 = k0
+            desk.key1 = k1
+            begin(desk, asked.rule[0], asked.params[0], asked.blank, lane.pool, lane.marks, lane.context, k0, k1)
+            crew.next += 1
+            crew.playing += 1
 
-    def loop(budget, mine, seed, fixed, shared):
-        crew_array, order, lanes, like = borrowed(mine)
-        learner, game, law, tables, summary = borrowed(shared)
+    enter = routine(enter)
+
+    def together(budget, crew_array, order, lanes, likes, seed, fixed, ask, play, write):
         crew = crew_array[0]
+        like, asked, played, written = borrowed(likes), borrowed(ask), borrowed(play), borrowed(write)
         while True:
-            while crew.playing < crew.lanes and crew.next < crew.last:
-                lane = open_lane(lanes, order[crew.playing], like)
-                start(crew.next, seed, lane, learner)
-                crew.next += 1
-                crew.playing += 1
+            if crew.playing < crew.lanes and crew.next < crew.last:
+                enter(crew, order, lanes, like, seed, asked)
             if crew.playing == 0:
                 return DONE
             if budget <= 0:
                 return BUDGET
             budget -= crew.playing - crew.at
-            reason, finished = sweep(crew, order, lanes, like, fixed, learner, game, law, tables)
+            finished = 0
+            reason = PLAYED
+            for i in range(crew.at, crew.playing):
+                lane = open_lane(lanes, order[natural(i)], like)
+                reason, action, probability = choose(fixed, lane, asked, played, written)
+                if reason == PLAYED:
+                    reason = settle(natural(action), probability, fixed, lane, asked, played, written)
+                if reason == DONE:
+                    finished += 1
+                elif reason != PLAYED:
+                    crew.at = i
+                    break
+            if reason <= DONE:
+                crew.at = 0
             if finished > 0:
-                retire(finished, crew, order, lanes, like, fixed[0], tables[0], summary)
+                retire(finished, crew, order, lanes, like, fixed.horizon, written)
+            if reason > DONE:
+                return reason
+
+    def apart(budget, crew_array, order, lanes, likes, seed, fixed, ask, play, write):
+        crew = crew_array[0]
+        like, asked, played, written = borrowed(likes), borrowed(ask), borrowed(play), borrowed(write)
+        while True:
+            if crew.playing < crew.lanes and crew.next < crew.last:
+                enter(crew, order, lanes, like, seed, asked)
+            if crew.playing == 0:
+                return DONE
+            if budget <= 0:
+                return BUDGET
+            first, last = crew.at, crew.playing
+            budget -= last - first
+            reason = PLAYED
+            for i in range(first, last):
+                lane = open_lane(lanes, order[natural(i)], like)
+                reason, _, probability = choose(fixed, lane, asked, played, written)
+                if reason != PLAYED:
+                    last = i  # those before it go on with their round
+                    break
+                lane.desk[0].probability = probability
+            crew.at = 0 if reason == PLAYED else last
+            finished = 0
+            for i in range(first, last):
+                lane = open_lane(lanes, order[natural(i)], like)
+                desk = lane.desk[0]
+                found = settle(natural(desk.action), desk.probability, fixed, lane, asked, played, written)
+                if found == DONE:
+                    finished += 1
+                elif found != PLAYED:
+                    # The others finish their round. Of several with something wrong the first replication is told of.
+                    other = open_lane(lanes, order[crew.at], like).desk[0].replication
+                    if reason <= SUPPLY or desk.replication < other:
+                        crew.at = i
+                        reason = found
+            if finished > 0:
+                retire(finished, crew, order, lanes, like, fixed.horizon, written)
             if reason != PLAYED:
                 return reason
 
-    return kernel(loop)
+    return kernel(apart if shape.apart else together)

@@ -78,18 +78,16 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
     _, choose, deliver, release, back, replace_all = kernels
     grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape
 
-    def choose_step(fixed, lane, learner, game, tables):
-        limit = fixed[7]
-        desk_array, pool, marks, slab, _, contexts, memory, _, feedback, context = lane
-        rule_array, params_array, blank = learner
-        _, _, game_params, announces, event, observe = game
-        tally, pools = tables[0], tables[1]
-        params = params_array[0]
-        rule = rule_array[0]
-        desk = desk_array[0]
+    def choose_step(fixed, lane, asked, played, written):
+        desk = lane.desk[0]
+        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
+        memory, feedback, limit = lane.memory, lane.feedback, fixed.limit
+        params, rule, blank = asked.params[0], asked.rule[0], asked.blank
+        game_params, announces = played.params, played.announces
+        pools = written.pools
         replication = natural(desk.replication)
         count = desk.actions
-        counts = tally[replication]
+        counts = written.tally[replication]
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
@@ -106,14 +104,14 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
         if (announces or informs) and desk.announced < t:
             desk.announced = t
             if informs:
-                call_observe(observe, game_params, memory, k0, k1, t, context)
+                call_observe(played.observe, game_params, memory, k0, k1, t, context)
                 sound = True
                 for i in range(len(context)):
                     sound &= abs(context[i]) <= limit  # no branches: several at a time
                 if not sound:
                     return BAD_CONTEXT, 0, 0.0
             if announces:
-                replaced = call_event(event, game_params, memory, k0, k1, t)
+                replaced = call_event(played.event, game_params, memory, k0, k1, t)
                 if replaced >= count:
                     desk.action = replaced
                     return BAD_EVENT, 0, 0.0
@@ -156,24 +154,22 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
         desk.outstanding += 1
         return PLAYED, action, min(probability, 1.0)
 
-    def settle_step(action, probability, fixed, lane, learner, game, law, tables):
-        horizon, expiry, default, has_default, by_action, smallest, largest, _, given, taken, record = fixed
-        desk_array, pool, marks, slab, wheel, contexts, memory, waits, feedback, context = lane
-        rule_array, params_array, _ = learner
-        outcome, regret_so_far, game_params, _, _, _ = game
-        delay_law, law_params = law
-        tally, pools, regret, checkpoints, actions, points, delays, probabilities = tables
-        params = params_array[0]
-        rule = rule_array[0]
-        desk = desk_array[0]
+    def settle_step(action, probability, fixed, lane, asked, played, written):
+        desk = lane.desk[0]
+        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
+        wheel, memory, waits, feedback = lane.wheel, lane.memory, lane.waits, lane.feedback
+        horizon, expiry, given, taken = fixed.horizon, fixed.expiry, fixed.given, fixed.taken
+        params, rule = asked.params[0], asked.rule[0]
+        game_params, delay_law, law_params = played.params, played.law, played.law_params
+        pools = written.pools
         replication = natural(desk.replication)
         count = desk.actions
-        counts = tally[replication]
+        counts = written.tally[replication]
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
-        reward = call_outcome(outcome, game_params, memory, k0, k1, t, action, feedback)
-        if by_action:
+        reward = call_outcome(played.outcome, game_params, memory, k0, k1, t, action, feedback)
+        if fixed.by_action:
             call_law(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
             desk.drawn = t - 1
         elif t - desk.drawn > len(waits):
@@ -185,7 +181,7 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
             return BAD_DELAY
         sound = True
         for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
-            sound = sound and smallest <= feedback[i] <= largest
+            sound = sound and fixed.smallest <= feedback[i] <= fixed.largest
         if one_hot:
             right = 0
             for i in range(count):
@@ -194,14 +190,14 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
             sound = sound and right == 1
         if not sound:
             return BAD_FEEDBACK
-        if record:
+        if fixed.record:
             if point:
                 for i in range(point):
-                    points[replication, t - 1, i] = pool[desk.instance].memo[i]
+                    written.points[replication, t - 1, i] = pool[desk.instance].memo[i]
             else:
-                actions[replication, t - 1] = action
-            delays[replication, t - 1] = delay
-            probabilities[replication, t - 1] = probability
+                written.actions[replication, t - 1] = action
+            written.delays[replication, t - 1] = delay
+            written.probabilities[replication, t - 1] = probability
 
         wait = min(delay, expiry)
         if wait < NEVER:
@@ -253,12 +249,12 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
             if values:
                 pools[replication, value_of(shown, values)].open -= 1
             cancelled = letter.cancelled != 0
-            if cancelled and has_default:
+            if cancelled and fixed.has_default:
                 desk.defaulted += letter.round >= about.since
                 letter.cancelled = 0
                 cancelled = False
                 for i in range(len(letter.feedback)):
-                    letter.feedback[i] = default
+                    letter.feedback[i] = fixed.default
             keep = False
             if cancelled:
                 about.cancelled += 1
@@ -281,8 +277,8 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
                 letter.next = desk.free
                 desk.free = entry
 
-        if t == checkpoints[natural(desk.checkpoint)]:
-            regret[replication, desk.checkpoint] = call_regret(regret_so_far, game_params, memory)
+        if t == written.checkpoints[natural(desk.checkpoint)]:
+            written.regret[replication, desk.checkpoint] = call_regret(played.regret, game_params, memory)
             desk.checkpoint += 1
         desk.round = t
         return DONE if t == horizon else PLAYED

@@ -14,7 +14,7 @@ from belated.engine import loop
 from belated.engine import round as rounds
 from belated.engine.lanes import LANES_BYTES, Lane, check_ring
 from belated.engine.records import CREW, POOL, SUMMARY, TALLY
-from belated.engine.views import address_table
+from belated.engine.views import Asked, Fixed, Played, Written, address_table
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot
@@ -117,7 +117,7 @@ class Workspace:
         self._budget = max(1, FIRST_CHUNK // learner.actions)
         default = (float(rule.scaled(setting.default or 0.0)), setting.default is not None)
         taken = (float(learner.smallest), float(learner.largest))
-        fixed = (
+        fixed = Fixed(
             setting.rounds,
             setting.expiry,
             *default,
@@ -127,27 +127,27 @@ class Workspace:
             *(rule.reward_range or taken, taken),
             setting.record,
         )
-        given = (states.as_record(rule.params()), states.params(learner), states.blank(learner))
-        given[1]["unread"] = not (setting.record or learner.weighs or rule.reads_probability)
-        played = (
+        self._asked = Asked(states.as_record(rule.params()), states.params(learner), states.blank(learner))
+        self._asked.params["unread"] = not (setting.record or learner.weighs or rule.reads_probability)
+        fill = pointers.law_filler(law.kernel, law.depends_on_reward)
+        played = Played(
             address(game.outcome, pointers.OUTCOME_SIGNATURE),
             address(game.regret, pointers.REGRET_SIGNATURE),
             game.params(),
             bool(game.announces),
             address(game.event, pointers.EVENT_SIGNATURE) if game.announces else 0,
             address(pointers.observer(game.observe), pointers.OBSERVE_SIGNATURE) if game.context_size else 0,
+            address(fill, pointers.LAW_SIGNATURE),
+            law.params(),
         )
-        fill = pointers.law_filler(law.kernel, law.depends_on_reward)
-        drawn = (address(fill, pointers.LAW_SIGNATURE), law.params())
         kept = (tables.actions, tables.points, tables.delays, tables.probabilities)
-        written = (tables.whole, tables.pools, tables.regret, setting.checkpoints, *kept)
-        self._learner = given
-        self._shared = (seed_words(setting.seed), fixed, (given, played, drawn, written, tables.summary))
+        written = Written(tables.whole, tables.pools, tables.summary, tables.regret, setting.checkpoints, *kept)
+        self._shared = (seed_words(setting.seed), fixed, self._asked, played, written)
         self._look()
 
     def _look(self) -> None:
         """Where the arrays of the lanes are now."""
-        arrays = [tuple(lane.arrays) for lane in self._lanes]
+        arrays = [lane.arrays for lane in self._lanes]
         self._addresses, self._like = address_table(arrays), arrays[0]
 
     def run(self, first: int, last: int, tick: Callable[[int], bool]) -> None:
@@ -160,7 +160,7 @@ class Workspace:
         while True:
             began = time.perf_counter()
             mine = (self._crew, self._order, self._addresses, self._like)
-            reason = int(self._loop(self._budget, mine, *self._shared))
+            reason = int(self._loop(self._budget, *mine, *self._shared))
             elapsed = time.perf_counter() - began
             for lane in self._lanes:
                 check_ring(lane.arrays.marks, self._setting.forecaster)
@@ -222,7 +222,7 @@ class Workspace:
         lane.asked = (asking, lane.asked[1] + 1 if lane.asked[0] == asking else 1)
         learner = self._setting.forecaster.learner
         assert isinstance(learner, Learner)
-        supply(learner, self._learner[1], state, lane.asked[1])
+        supply(learner, self._asked.params, state, lane.asked[1])
 
     def _refuse(self, reason: int, lane: Lane) -> None:
         setting, desk = self._setting, lane.desk
