@@ -68,15 +68,28 @@ class Round(NamedTuple):
     settle: Any  # outcome and delay, post the feedback, deliver what is due -> PLAYED, DONE, or what is wrong
 
 
+class Calls(NamedTuple):
+    """How a round calls the game and the law: the first argument of each is what `Played` holds for it."""
+
+    outcome: Any = call_outcome
+    regret: Any = call_regret
+    law: Any = call_law
+    event: Any = call_event
+    observe: Any = call_observe
+
+
 @cache
-def make_round(kernels: Kernels, shape: Shape) -> Round:
+def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:  # noqa: B008
     """Compose a round from a forecaster's kernels over a learner's: functions of one lane's arrays.
+
+    `calls`: through addresses, so that a new game compiles nothing else; for a GPU, which has none, directly.
 
     What a game without side information does not need is left out. With several values of side information the tally
     has a row of actions for all and one for each value.
     """
     _, choose, deliver, release, back, replace_all = kernels
     grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape
+    outcome_of, regret_of, law_of, event_of, observe_of = calls
 
     def choose_step(fixed, lane, asked, played, written):
         desk = lane.desk[0]
@@ -104,14 +117,14 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
         if (announces or informs) and desk.announced < t:
             desk.announced = t
             if informs:
-                call_observe(played.observe, game_params, memory, k0, k1, t, context)
+                observe_of(played.observe, game_params, memory, k0, k1, t, context)
                 sound = True
                 for i in range(len(context)):
                     sound &= abs(context[i]) <= limit  # no branches: several at a time
                 if not sound:
                     return BAD_CONTEXT, 0, 0.0
             if announces:
-                replaced = call_event(played.event, game_params, memory, k0, k1, t)
+                replaced = event_of(played.event, game_params, memory, k0, k1, t)
                 if replaced >= count:
                     desk.action = replaced
                     return BAD_EVENT, 0, 0.0
@@ -168,13 +181,13 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
-        reward = call_outcome(played.outcome, game_params, memory, k0, k1, t, action, feedback)
+        reward = outcome_of(played.outcome, game_params, memory, k0, k1, t, action, feedback)
         if fixed.by_action:
-            call_law(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
+            law_of(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
             desk.drawn = t - 1
         elif t - desk.drawn > len(waits):
             # Delays that do not look at the action are drawn some rounds ahead, all in one call.
-            call_law(delay_law, law_params, k0, k1, t, 0, 0.0, min(len(waits), horizon - t + 1), waits)
+            law_of(delay_law, law_params, k0, k1, t, 0, 0.0, min(len(waits), horizon - t + 1), waits)
             desk.drawn = t - 1
         delay = waits[natural(t - desk.drawn - 1)]
         if delay < 0:
@@ -278,7 +291,7 @@ def make_round(kernels: Kernels, shape: Shape) -> Round:
                 desk.free = entry
 
         if t == written.checkpoints[natural(desk.checkpoint)]:
-            written.regret[replication, desk.checkpoint] = call_regret(played.regret, game_params, memory)
+            written.regret[replication, desk.checkpoint] = regret_of(played.regret, game_params, memory)
             desk.checkpoint += 1
         desk.round = t
         return DONE if t == horizon else PLAYED

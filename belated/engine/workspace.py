@@ -284,10 +284,16 @@ def kernels_of(rule: Forecaster) -> Kernels | None:
 
 def loop_of(rule: Forecaster, game: Game) -> Any:
     """The loop of a forecaster on games like this."""
-    kernels, learner = kernels_of(rule), rule.learner
-    assert kernels is not None and isinstance(learner, Learner)
+    kernels = kernels_of(rule)
+    assert kernels is not None
+    return loop.make_loop(kernels, shape_of(rule, game))
+
+
+def shape_of(rule: Forecaster, game: Game) -> rounds.Shape:
+    """What such a loop does beside the kernels."""
+    learner = rule.learner
+    assert isinstance(learner, Learner)
     maps = rule.reward_range is not None
     asked = learner.values, learner.memo, learner.point_size
     says = maps, rule.numbers_letters, learner.one_hot, learner.weighs
-    shape = rounds.Shape(rule.grows, game.context_size > 0, *asked, *says)
-    return loop.make_loop(kernels, shape)
+    return rounds.Shape(rule.grows, game.context_size > 0, *asked, *says)
