@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: What the replications that a thread plays side by side may take together: more than the caches next to a core hold
 #: would make each of them slower.
-LANES_BYTES = 2**17
+LANES_BYTES = 2**18
 #: How many pay, as measured. A processor looks some 450 instructions ahead, and a round is about as long. Where choices
 #: are long, and all lanes choose before one settles (`Shape.apart`), it works on several; else only the end of a round
 #: overlaps with the next, unless random delays make it guess wrong.
