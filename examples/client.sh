@@ -10,7 +10,8 @@ ask() { # METHOD PATH [BODY]
 
 # Create an experiment. The forecaster and its learner are those of `belated catalog`; the learner takes its number of
 # actions from the list of names. Decisions expire after expiry_seconds (never if it is left out): with on_expiry
-# 'drop' nothing is learned, with a number that reward is learned, which biases what is learned.
+# 'drop' nothing is learned, with a number that reward is learned, which biases what is learned. With `features`
+# contexts are objects, and a learner takes its number of features from them.
 ask POST '/v1/experiments' '{"name": "ads", "actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3"}}, "reward_range": [0, 1], "expiry_seconds": 3600, "on_expiry": "drop"}'
 
 # All experiments.
@@ -24,7 +25,8 @@ ask GET '/v1/experiments/ads'
 ask PATCH '/v1/experiments/ads' '{"expiry_seconds": 7200, "on_expiry": "drop", "limits": {"outstanding": 1000}, "retention_seconds": null}'
 
 # Decide now. With an Idempotency-Key (kept for 24 hours) asking again gives the same answer. `count` or `contexts`
-# ask for many at once; `allowed` names the actions that are eligible right now.
+# ask for many at once; `allowed` names the actions that are eligible right now. A context is a list of numbers; where
+# the experiment states its features, an object with their names as keys.
 ask POST '/v1/experiments/ads/decisions' '{}'
 
 # A decision as it is now, with its feedback if there is any.

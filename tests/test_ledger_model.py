@@ -625,9 +625,9 @@ class Machine(RuleBasedStateMachine):
         ledger.refresh()
         for model in self.models.values():
             known = ledger.find(model.name)
-            ledger.serve([Decide(known, [])])
+            said = ledger.serve([Decide(known, [])])
             replica = ledger._running[known.id].replica
-            assert replica is not None
+            assert replica is not None, said
             assert (replica.rounds, replica.outstanding) == (model.last_round, model.outstanding)
             assert replica.instances == model.oracle.instances
             with ledger.store.read() as session:

@@ -561,10 +561,8 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            self.run("SET LOCAL lock_timeout = '1s'")
-            for name in DIVIDED:
-                self.run(f"DROP TABLE {name}_{day}")
-            self.run(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early.
+            self.run("SELECT belated_drop(%s)", (day,))
             self._dropped.add(day)
         return moved
 
@@ -726,21 +724,26 @@ class Postgres:
                         yield session
                         session.run("COMMIT")
                     session.over(True)
-                except BaseException:
+                except BaseException as error:
                     session.over(False)
-                    self._undo(session)
+                    self._undo(session, isinstance(error, psycopg.Error))
                     raise
             except RACES as error:
                 raise Raced(f"{self.name}: {str(error).strip()}") from error
             except LOST as error:
                 raise StorageError(f"{self.name}: {str(error).strip()}") from error
 
-    def _undo(self, session: Session) -> None:
-        """Roll back, or let the connection go: the server then rolls back by itself."""
+    def _undo(self, session: Session, spoiled: bool) -> None:
+        """Roll back, or let the connection go: the server then rolls back by itself.
+
+        After an error of the server statements may be taken for prepared that it left out: then it must go.
+        """
         try:
             session.connection.execute("ROLLBACK")
             session.learn_days()  # another process may have dropped some
         except psycopg.Error:
+            spoiled = True
+        if spoiled:
             session.connection.close()
             self._writer = None
 
@@ -751,7 +754,7 @@ class Postgres:
                 session = self._begin_read()
                 try:
                     yield session
-                    session.connection.execute("ROLLBACK")
+                    session.connection.execute("COMMIT")  # after a ROLLBACK psycopg prepares all statements anew
                 except BaseException:
                     session.connection.close()
                     raise
