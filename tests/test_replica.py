@@ -4,6 +4,7 @@
 import json
 import random
 import threading
+from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from belated.ledger import replica as replica_module
 from belated.ledger import replicas, upkeep
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
-from belated.ledger.items import Cancel, Create, Decide, Feedback, Replace, Save, Sweep, ticket_of
+from belated.ledger.items import Cancel, Create, Decide, Feedback, Replace, Save, Sweep, Upkeep, ticket_of
 from belated.ledger.store import ALL
 from tests.postgres import cluster  # noqa: F401
 from tests.rows import all_states, save
@@ -305,6 +306,26 @@ def change_many(file, between, count):
     assert checked(writers[0]) == {"ads": "identical"}
     for ledger in writers:
         ledger.store.close()
+
+
+def test_a_day_goes_once_nobody_reads_it_any_more(cluster, caplog):
+    url = cluster.new()
+    ledger = opened(url)
+    known = create(ledger, "direct(ucb1)")
+    with ledger.store.write() as session:
+        session.make_day(20000)
+    present = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ?"
+    for left in (1, 0):
+        with closing(opened(url).store) as other, other.read() as dump:
+            if left:
+                dump.run("LOCK TABLE decisions, decisions_20000 IN ACCESS SHARE MODE")
+            for _ in range(3):
+                decide(ledger, known)
+                assert ledger.serve([Upkeep()]) == [False]
+        with ledger.store.read() as session:
+            assert session.ask(present, ("decisions_20000",)) == [(left,)]
+    assert caplog.messages == []
+    ledger.store.close()
 
 
 def test_processes_tell_how_far_behind_they_are(cluster, monkeypatch):
