@@ -60,8 +60,13 @@ ask POST '/v1/experiments/ads/unarchive'
 # delay from the theorems, and warnings where theory is bent.
 ask GET '/v1/experiments/ads/statistics'
 
-# All experiments with their most important statistics, as the dashboard shows them.
+# All experiments with their most important statistics, as the dashboard shows them; and the processes that write to
+# the database, which a token for some experiments is not told of.
 ask GET '/v1/overview'
+
+# Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens, or
+# came with a wrong one. It needs a token for all experiments.
+ask GET '/v1/log'
 
 # Numbers for Prometheus. Requests, batches, outcomes and what waits are those of this machine, and sum over machines;
 # belated_experiment_decisions_total and the like come from the database and are the same on all. belated_database_up

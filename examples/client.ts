@@ -24,7 +24,10 @@ export type DecisionNow = { ticket: string; action: number; name: string; probab
 export type Outcome = { ticket?: string | null; status: "applied" | "duplicate" | "late" | "cancelled" | "error"; error?: { kind?: string; message?: string } };
 export type Outcomes = { results: Array<Outcome> };
 export type Statistics = { decisions: number; feedback: number; outstanding: number; peak: number; instances: number; late: number; expired: number; cancelled: number; conflicts: number; duplicates: number; unknown?: number; pulls: Array<number>; actions?: Array<Record<string, unknown>>; delays?: Record<string, unknown>; series?: Record<string, unknown>; price?: Record<string, unknown>; warnings?: Array<string>; notes?: Array<string>; at?: number; lag_seconds?: number };
-export type Overview = { at: number; lag_seconds?: number; warnings?: Array<string>; experiments: Array<Experiment>; unopened: Array<{ name: string; reason: string }> };
+export type Overview = { at: number; lag_seconds?: number; warnings?: Array<string>; experiments: Array<Experiment>; unopened: Array<{ name: string; reason: string }>; replicas: Array<Replica> };
+export type Replica = { name: string; version: string; at?: number; silent: number; experiments: number; events: number; seconds: number };
+export type Log = { lines: Array<Line> };
+export type Line = { at: number; who: string; address: string; what: string; experiment: string | null; detail: string };
 export type Deleted = { name: string; status: "deleted" };
 export type Health = { status: string; version: string };
 
@@ -165,10 +168,19 @@ export class Belated {
   }
 
   /**
-   * All experiments with their most important statistics, as the dashboard shows them.
+   * All experiments with their most important statistics, as the dashboard shows them; and the processes that
+   * write to the database, which a token for some experiments is not told of.
    */
   getOverview(): Promise<Overview> {
     return this.ask("GET", `/v1/overview`);
+  }
+
+  /**
+   * Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens,
+   * or came with a wrong one. It needs a token for all experiments.
+   */
+  getLog(): Promise<Log> {
+    return this.ask("GET", `/v1/log`);
   }
 
   /**

@@ -189,10 +189,11 @@ class Sweep:
 @dataclass(slots=True, eq=False)
 class Save:
     """Put learner states on record, about so many: of the experiments at work here, or of all. Answer: whether more are
-    to be written."""
+    to be written. `last`: this process stops then."""
 
     limit: int = 2000
     all: bool = False
+    last: bool = False
 
 
 @dataclass(slots=True, eq=False)

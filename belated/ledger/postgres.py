@@ -561,9 +561,14 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early.
-            self.run("SELECT belated_drop(%s)", (day,))
-            self._dropped.add(day)
+            # Somebody may read them for long, such as a dump: then they go later. And the client, which forgets prepared
+            # statements where it sees that a table is dropped, does not see it.
+            names = ", ".join(f"{name}_{day}" for name in DIVIDED)
+            self.run("SET LOCAL lock_timeout = '1s'")
+            self.run(f"DO $$ BEGIN DROP TABLE {names}; EXCEPTION WHEN lock_not_available THEN NULL; END $$")
+            self.run(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+            if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
+                self._dropped.add(day)
         return moved
 
     def _move(self, table: str, day: int, which: str, values: tuple[Any, ...], limit: int) -> int:

@@ -101,12 +101,13 @@ _HEADS = """CREATE TABLE heads (
     ) {clustered} {busy}"""
 
 #: The events of an experiment of an earlier schema in order, of which the first may have been deleted.
-_PLACED = """SELECT experiment, row_number() OVER (PARTITION BY experiment ORDER BY id) + (
-        SELECT coalesce(sum(gone), 0) FROM (
-            SELECT min(seq) - 1 AS gone FROM {old} o WHERE o.experiment = e.experiment AND o.instance >= 0
-            GROUP BY instance
-        ) AS before
-    ), instance, seq, kind, ticket, action, probability, value, delay, at{zero} FROM {old} e"""
+_PLACED = """SELECT e.experiment, row_number() OVER (PARTITION BY e.experiment ORDER BY id) + coalesce(gone, 0),
+        instance, seq, kind, ticket, action, probability, value, delay, at{zero}
+    FROM {old} e LEFT JOIN (
+        SELECT experiment, sum(first - 1) AS gone FROM (
+            SELECT experiment, min(seq) AS first FROM {old} WHERE instance >= 0 GROUP BY experiment, instance
+        ) AS firsts GROUP BY experiment
+    ) AS before ON before.experiment = e.experiment"""
 _UPTO = """UPDATE folds SET upto = (
         SELECT coalesce(max(n.place), 0) FROM {old} o JOIN events n
         ON n.experiment = o.experiment AND n.instance = o.instance AND n.seq = o.seq
@@ -137,17 +138,6 @@ _DAYS = (
                     );
                 END IF;
             END LOOP;
-        END $$""",
-    """CREATE FUNCTION belated_drop(day bigint) RETURNS void LANGUAGE plpgsql AS $$
-        DECLARE
-            name text;
-            before text := current_setting('lock_timeout');
-        BEGIN
-            PERFORM set_config('lock_timeout', '1s', true);
-            FOREACH name IN ARRAY ARRAY['decisions', 'events', 'remarks', 'keys'] LOOP
-                EXECUTE format('DROP TABLE %I', name || '_' || day);
-            END LOOP;
-            PERFORM set_config('lock_timeout', before, true);
         END $$""",
     """CREATE FUNCTION belated_lock(
             write_lock bigint, alone boolean, experiments bigint[], OUT now float8, OUT changes bigint

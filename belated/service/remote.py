@@ -126,6 +126,10 @@ class Remote:
         found: dict[str, Any] = await self._ask("overview", only)
         return found
 
+    async def lines(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._ask("lines")
+        return found
+
     async def numbers(self) -> Numbers:
         found: Numbers = await self._ask("numbers")
         return found

@@ -25,7 +25,7 @@ from belated.service.workers import end_in_time
 log = logging.getLogger("belated")
 
 #: What workers may ask beside items, each a method of the desk.
-READ = ("decision", "statistics", "overview", "numbers", "tokens", "trouble")
+READ = ("decision", "statistics", "overview", "lines", "numbers", "tokens", "trouble")
 WORDS = ("refresh", "create", "grow", "delete", "record", *READ)
 ITEMS = ("submit", "submit_list")
 NAME = "the writer"
