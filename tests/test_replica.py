@@ -59,11 +59,11 @@ class Both:
         assert checked(self.ledger) == {"ads": "identical"}
         self.restart()
         self.play(3, 4)
+        save(self.ledger)
         head = self.head()
         assert (head.rounds, head.instances) == (self.rounds, self.oracle.instances)
         assert self.kind != "bold" or head.instances == self.oracle.peak + 1
-        save(self.ledger)
-        assert self.head().written == self.head().last
+        assert head.written == head.last
         assert checked(self.ledger) == {"ads": "identical"}
         self.ledger.store.close()
 
