@@ -160,6 +160,7 @@ class Batcher:
     def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
         for each, answer in zip(batch, answers, strict=True):
             self._weigh(each.lane, -each.weight)
+            self._attendant.dismiss(each.future)
             if not each.future.done():
                 each.future.set_result(answer)
 

@@ -158,7 +158,10 @@ class Remote:
                 self._here.set()
                 continue
             future = self._waiting.pop(serial, None)
-            if future is None or future.done():
+            if future is None:
+                continue
+            self._attendant.dismiss(future)
+            if future.done():
                 continue
             if not good:
                 future.set_exception(value)
