@@ -35,7 +35,7 @@ class Attendant:
         self._notice = min(NOTICE, patience)
         #: Who waits and was not looked at yet, oldest first. Hardly anybody is here for long, and what is not kept is
         #: not in the way: a moment's requests are megabytes.
-        self._new: dict[asyncio.Future[Any], tuple[float, Asked, Receive]] = {}
+        self._new: dict[Any, tuple[float, Asked, Receive]] = {}
         self._looking = False
 
     def attend(self, item: Asked, future: asyncio.Future[Any]) -> None:
@@ -48,7 +48,7 @@ class Attendant:
             if not self._looking:
                 self._look_later(future.get_loop())
 
-    def dismiss(self, future: asyncio.Future[Any]) -> None:
+    def dismiss(self, future: object) -> None:
         """Nobody waits for it any more: there is an answer."""
         self._new.pop(future, None)
 
