@@ -90,7 +90,7 @@ DROP = (
 EXCEPTION WHEN lock_not_available THEN NULL;
 END $$"""
     % PATIENCE
-)  # noqa: UP031
+)
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
