@@ -354,7 +354,9 @@ class Ledger:
 
     def _make_ready(self, items: Sequence[Item]) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
-        asked = {item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace))}
+        asked = {
+            item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace, Change, Grow))
+        }
         for experiment in map(self._as_it_is, asked.values()):
             if self._refusal(experiment) is None:
                 with suppress(Exception):

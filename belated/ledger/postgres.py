@@ -561,12 +561,9 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            # Somebody may read them for long, such as a dump: then they go later. And the client, which forgets prepared
-            # statements where it sees that a table is dropped, does not see it.
-            names = ", ".join(f"{name}_{day}" for name in DIVIDED)
-            self.run("SET LOCAL lock_timeout = '1s'")
-            self.run(f"DO $$ BEGIN DROP TABLE {names}; EXCEPTION WHEN lock_not_available THEN NULL; END $$")
-            self.run(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early. Who
+            # reads for long, such as a dump, is in the way: then they go later.
+            self.run(f"DO $$ BEGIN PERFORM belated_drop({day}); EXCEPTION WHEN lock_not_available THEN NULL; END $$")
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
                 self._dropped.add(day)
         return moved
@@ -662,13 +659,18 @@ class Postgres:
             raise InvalidState(f"{self.name} cannot be used as a database: {str(error).strip()}") from None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
-        options = " ".join(f"-c {key}={value}" for key, value in settings.items())
-        given = conninfo_to_dict(self._url).get("options") or ""
-        return psycopg.connect(
-            self._url, options=f"{given} {options}", autocommit=True, application_name="belated", connect_timeout=10,
+        connection = psycopg.connect(
+            self._url, autocommit=True, application_name="belated", connect_timeout=10,
             keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000,
         )  # fmt: skip
+        try:  # not as options of the connection, which a pooler between does not pass on
+            settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
+            sql = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            connection.execute(f"SELECT {sql}", [word for pair in settings.items() for word in pair])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _open(self) -> Session:
         connection = self._connect()
@@ -724,21 +726,26 @@ class Postgres:
                         yield session
                         session.run("COMMIT")
                     session.over(True)
-                except BaseException:
+                except BaseException as error:
                     session.over(False)
-                    self._undo(session)
+                    self._undo(session, isinstance(error, psycopg.Error))
                     raise
             except RACES as error:
                 raise Raced(f"{self.name}: {str(error).strip()}") from error
             except LOST as error:
                 raise StorageError(f"{self.name}: {str(error).strip()}") from error
 
-    def _undo(self, session: Session) -> None:
-        """Roll back, or let the connection go: the server then rolls back by itself."""
+    def _undo(self, session: Session, spoiled: bool) -> None:
+        """Roll back, or let the connection go: the server then rolls back by itself.
+
+        After an error of the server statements may be taken for prepared that it left out: then it must go.
+        """
         try:
             session.connection.execute("ROLLBACK")
             session.learn_days()  # another process may have dropped some
         except psycopg.Error:
+            spoiled = True
+        if spoiled:
             session.connection.close()
             self._writer = None
 
@@ -749,7 +756,7 @@ class Postgres:
                 session = self._begin_read()
                 try:
                     yield session
-                    session.connection.execute("ROLLBACK")
+                    session.connection.execute("COMMIT")  # after a ROLLBACK psycopg prepares all statements anew
                 except BaseException:
                     session.connection.close()
                     raise

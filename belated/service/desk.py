@@ -300,6 +300,8 @@ class Desk:
             clock.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await clock
+            while await batcher.submit(Save(all=True), always=True) is True:  # another version may come next
+                pass
             await self._upkeep()
             await batcher.submit(Save(last=True), always=True)
             await batcher.stop()
