@@ -486,7 +486,7 @@ class Session:
         """Whole days of them."""
         for day in sorted(self.days - {KEPT}):
             if day < day_of(before) and self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
-                self.run(f"TRUNCATE keys_{day}")
+                self._alone_with(("keys",), day, f"TRUNCATE keys_{day}")
         sql = f"SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s"
         sql = f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN ({sql}) RETURNING 1"
         return len(self.run(sql, (before, limit)).fetchall())
@@ -548,8 +548,8 @@ class Session:
             f"(SELECT 1 FROM {name}_{day} WHERE experiment = x.id LIMIT 1)" for name in DIVIDED[:3]
         )
         present = [row[0] for row in self.run(f"SELECT id FROM experiments x WHERE EXISTS ({sql})").fetchall()]
-        if not set(present) <= old.keys():
-            return 0
+        if not set(present) <= old.keys() or self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
+            return 0  # keys live for a day and an hour, however short the retention
         sql = f"SELECT max(place) FROM events_{day} WHERE experiment = %s"
         for number in present:
             last = self.run(sql, (number,)).fetchall()[0][0]
@@ -561,12 +561,20 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early. Who
-            # reads for long, such as a dump, is in the way: then they go later.
-            self.run(f"DO $$ BEGIN PERFORM belated_drop({day}); EXCEPTION WHEN lock_not_available THEN NULL; END $$")
+            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early.
+            self._alone_with(DIVIDED, day, f"PERFORM belated_drop({day})")
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
                 self._dropped.add(day)
         return moved
+
+    def _alone_with(self, names: Sequence[str], day: int, work: str) -> None:
+        """Do something to tables of a day unless somebody reads them for long, such as a dump: then another time."""
+        tables = ", ".join([*names, *(f"{name}_{day}" for name in names)])
+        self.run(
+            f"DO $$ BEGIN SET LOCAL lock_timeout = '100ms'; LOCK TABLE ONLY {tables.replace(', ', ', ONLY ')} "
+            f"IN ACCESS EXCLUSIVE MODE; {work}; SET LOCAL lock_timeout = '{PATIENCE}s'; "
+            "EXCEPTION WHEN lock_not_available THEN NULL; END $$"
+        )
 
     def _move(self, table: str, day: int, which: str, values: tuple[Any, ...], limit: int) -> int:
         """Keep rows beyond their day."""
