@@ -316,11 +316,12 @@ def test_a_day_goes_once_nobody_reads_it_any_more(cluster, caplog):
     known = create(ledger, "direct(ucb1)")
     with ledger.store.write() as session:
         session.make_day(20000)
+        session.tell("INSERT INTO keys_20000 VALUES (?, 'k', '', '[]', 0.0, 20000)", (known.id,))
     present = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ?"
     for left in (1, 0):
         with closing(opened(url).store) as other, other.read() as dump:
             if left:
-                dump.run("LOCK TABLE decisions, decisions_20000 IN ACCESS SHARE MODE")
+                dump.run("LOCK TABLE decisions, keys, decisions_20000, keys_20000 IN ACCESS SHARE MODE")
             for _ in range(3):
                 decide(ledger, known)
                 assert ledger.serve([Upkeep()]) == [False]

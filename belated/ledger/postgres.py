@@ -79,15 +79,6 @@ RACES = (
 #: The server is gone, ended the session, or became read-only.
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
-#: Tables go if nobody has them in hand, such as a dump, else another time: those who decide would wait too. It is said
-#: in a block since psycopg, where it sees a DROP in a pipeline, forgets which statements are prepared, and takes those
-#: for prepared that the server then forgets.
-DROP = f"""DO $$ BEGIN
-    PERFORM set_config('lock_timeout', '100ms', true);
-    DROP TABLE {{tables}};
-    PERFORM set_config('lock_timeout', '{PATIENCE}s', true);
-EXCEPTION WHEN lock_not_available THEN NULL;
-END $$"""
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
@@ -512,7 +503,7 @@ class Session:
         """Whole days of them."""
         for day in sorted(self.days - {KEPT}):
             if day < day_of(before) and self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
-                self.run(f"TRUNCATE keys_{day}")
+                self._alone_with(("keys",), day, f"TRUNCATE keys_{day}")
         sql = f"SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s"
         sql = f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN ({sql}) RETURNING 1"
         return len(self.run(sql, (before, limit)).fetchall())
@@ -576,8 +567,8 @@ class Session:
             f"(SELECT 1 FROM {name}_{day} WHERE experiment = x.id LIMIT 1)" for name in DIVIDED[:3]
         )
         present = [row[0] for row in self.run(f"SELECT id FROM experiments x WHERE EXISTS ({sql})").fetchall()]
-        if not set(present) <= old.keys():
-            return 0
+        if not set(present) <= old.keys() or self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
+            return 0  # keys live for a day and an hour, however short the retention
         sql = f"SELECT max(place) FROM events_{day} WHERE experiment = %s"
         for number in present:
             last = self.run(sql, (number,)).fetchall()[0][0]
@@ -589,10 +580,22 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            self.run(DROP.format(tables=", ".join(f"{name}_{day}" for name in DIVIDED)))
+            self._alone_with(DIVIDED, day, "DROP TABLE " + ", ".join(f"{name}_{day}" for name in DIVIDED))
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
                 self._dropped.add(day)
         return moved
+
+    def _alone_with(self, names: Sequence[str], day: int, work: str) -> None:
+        """Do something to tables of a day unless somebody reads them for long, such as a dump: then another time.
+
+        In a block: where psycopg sees a DROP in a pipeline it takes statements for prepared that the server forgets.
+        """
+        tables = ", ".join([*names, *(f"{name}_{day}" for name in names)])
+        self.run(
+            f"DO $$ BEGIN SET LOCAL lock_timeout = '100ms'; LOCK TABLE ONLY {tables.replace(', ', ', ONLY ')} "
+            f"IN ACCESS EXCLUSIVE MODE; {work}; SET LOCAL lock_timeout = '{PATIENCE}s'; "
+            "EXCEPTION WHEN lock_not_available THEN NULL; END $$"
+        )
 
     def _move(self, table: str, day: int, which: str, values: tuple[Any, ...], limit: int) -> int:
         """Keep rows beyond their day."""
