@@ -82,15 +82,12 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 #: Tables go if nobody has them in hand, such as a dump, else another time: those who decide would wait too. It is said
 #: in a block since psycopg, where it sees a DROP in a pipeline, forgets which statements are prepared, and takes those
 #: for prepared that the server then forgets.
-DROP = (
-    """DO $$ BEGIN
+DROP = f"""DO $$ BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
-    DROP TABLE {tables};
-    PERFORM set_config('lock_timeout', '%ds', true);
+    DROP TABLE {{tables}};
+    PERFORM set_config('lock_timeout', '{PATIENCE}s', true);
 EXCEPTION WHEN lock_not_available THEN NULL;
 END $$"""
-    % PATIENCE
-)  # noqa: UP031
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
