@@ -92,12 +92,12 @@ def environment_of(peer: str) -> Environment:
 
 
 def compile_reference(folder: Path) -> Path:
-    """Compile the C++ loop into a folder, for this very machine."""
-    target = folder / "reference"
+    """Compile the C++ loops into a folder, for this very machine: one replication, and many side by side."""
     compiler = os.environ.get("CXX", "g++")
     flags = ["-O3", "-march=native", "-std=c++17"]
-    check([compiler, *flags, str(HERE / "reference.cpp"), "-o", str(target)])
-    return target
+    check([compiler, *flags, str(HERE / "reference.cpp"), "-o", str(folder / "reference")])
+    check([compiler, *flags, "-ffast-math", str(HERE / "lanes.cpp"), "-o", str(folder / "lanes")])
+    return folder / "reference"
 
 
 def check(command: list[str]) -> None:

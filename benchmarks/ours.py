@@ -16,7 +16,7 @@ from typing import Any
 from setting import ARMS, CHOICES, DELAY, FEATURES, MEANS, best_of, linear
 
 REPLICATIONS = 64
-"""Replications of the two cells that compare one thread with two."""
+"""Replications of the cells with many."""
 
 Result = dict[str, float]
 
@@ -53,11 +53,18 @@ def klucb(rounds: int) -> Result:
     return play(bl.DelayedKLUCB(actions=ARMS), bl.delays.Constant(DELAY), rounds)
 
 
-def exp3(rounds: int) -> Result:
+def exp3(rounds: int, replications: int = 1) -> Result:
     """BOLD over Exp3: about a hundred copies in play at once, and still one decision per round."""
     import belated as bl
 
-    return play(bl.BOLD(bl.Exp3(actions=ARMS)), bl.delays.Geometric(mean=100), rounds)
+    return play(bl.BOLD(bl.Exp3(actions=ARMS)), bl.delays.Geometric(mean=100), rounds, replications)
+
+
+def qpmd(rounds: int, replications: int = 1) -> Result:
+    """QPM-D over UCB1: feedback waits in queues."""
+    import belated as bl
+
+    return play(bl.QPMD(bl.UCB1(actions=ARMS)), bl.delays.Geometric(mean=100), rounds, replications)
 
 
 def geometric(mean: int) -> Callable[[int], Result]:
@@ -138,6 +145,9 @@ CELLS: dict[str, Callable[[int], Result]] = {
     "ucb": ucb,
     "klucb": klucb,
     "exp3": exp3,
+    "exp3-many": lambda rounds: exp3(rounds, REPLICATIONS),
+    "qpmd": qpmd,
+    "qpmd-many": lambda rounds: qpmd(rounds, REPLICATIONS),
     "geometric-10": geometric(10),
     "geometric-10000": geometric(10_000),
     "threads-1": threads(1),

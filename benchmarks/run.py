@@ -43,7 +43,9 @@ class Bench:
         if side == "cpp":
             if self.reference is None:
                 raise MissingError(self.reference_error)
-            return [str(self.reference), str(rounds), name, str(repeats)]
+            kind, _, lanes = name.rpartition("-")
+            program = self.reference.with_name("lanes") if kind == "lanes" else self.reference
+            return [str(program), str(rounds), lanes, str(repeats)]
         python = environment_of(name.split("-")[0]).python
         return [str(python), str(HERE / "peers.py"), name, str(rounds), str(repeats)]
 

@@ -10,7 +10,8 @@ ask() { # METHOD PATH [BODY]
 
 # Create an experiment. The forecaster and its learner are those of `belated catalog`; the learner takes its number of
 # actions from the list of names. Decisions expire after expiry_seconds (never if it is left out): with on_expiry
-# 'drop' nothing is learned, with a number that reward is learned, which biases what is learned.
+# 'drop' nothing is learned, with a number that reward is learned, which biases what is learned. With `features`
+# contexts are objects, and a learner takes its number of features from them.
 ask POST '/v1/experiments' '{"name": "ads", "actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3"}}, "reward_range": [0, 1], "expiry_seconds": 3600, "on_expiry": "drop"}'
 
 # All experiments.
@@ -24,7 +25,8 @@ ask GET '/v1/experiments/ads'
 ask PATCH '/v1/experiments/ads' '{"expiry_seconds": 7200, "on_expiry": "drop", "limits": {"outstanding": 1000}, "retention_seconds": null}'
 
 # Decide now. With an Idempotency-Key (kept for 24 hours) asking again gives the same answer. `count` or `contexts`
-# ask for many at once; `allowed` names the actions that are eligible right now.
+# ask for many at once; `allowed` names the actions that are eligible right now. A context is a list of numbers; where
+# the experiment states its features, an object with their names as keys.
 ask POST '/v1/experiments/ads/decisions' '{}'
 
 # A decision as it is now, with its feedback if there is any.
@@ -58,8 +60,13 @@ ask POST '/v1/experiments/ads/unarchive'
 # delay from the theorems, and warnings where theory is bent.
 ask GET '/v1/experiments/ads/statistics'
 
-# All experiments with their most important statistics, as the dashboard shows them.
+# All experiments with their most important statistics, as the dashboard shows them; and the processes that write to
+# the database, which a token for some experiments is not told of.
 ask GET '/v1/overview'
+
+# Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens, or
+# came with a wrong one. It needs a token for all experiments.
+ask GET '/v1/log'
 
 # Numbers for Prometheus. Requests, batches, outcomes and what waits are those of this machine, and sum over machines;
 # belated_experiment_decisions_total and the like come from the database and are the same on all. belated_database_up

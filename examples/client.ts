@@ -5,17 +5,18 @@
 //     const decision = (await service.postDecisions("ads", {}, key)) as Decision;
 //     await service.postFeedback("ads", { ticket: decision.ticket, value: 1.0 }); // whenever it is known
 
-export type NewExperiment = { name: string; actions: Array<string>; forecaster: Record<string, unknown> | string; reward_range?: Array<number>; expiry_seconds?: number | null; on_expiry?: string | number; seed?: number | null; limits?: Limits; retention_seconds?: number | null };
+export type NewExperiment = { name: string; actions: Array<string>; forecaster: Record<string, unknown> | string; reward_range?: Array<number>; expiry_seconds?: number | null; on_expiry?: string | number; seed?: number | null; limits?: Limits; retention_seconds?: number | null; features?: Array<Feature> | null };
 export type Limits = { outstanding?: number };
 export type NewRules = { expiry_seconds?: number | null; on_expiry?: string | number; limits?: NewLimits; retention_seconds?: number | null };
 export type NewLimits = { outstanding?: number };
-export type NewDecisions = { context?: number | Array<number> | null; count?: number | null; contexts?: Array<number | Array<number>> | null; allowed?: Array<string> | null };
+export type NewDecisions = { context?: number | Array<number> | Record<string, unknown> | null; count?: number | null; contexts?: Array<number | Array<number> | Record<string, unknown>> | null; allowed?: Array<string> | null };
 export type NewFeedback = { ticket: string; value: number | string | Array<number> };
 export type Cancellation = { ticket: string };
 export type Replacement = { action: string; new: string };
 export type NewAction = { name: string };
 export type Failure = { error: { kind: string; message: string } };
-export type Experiment = { name: string; actions: Array<string>; forecaster: Record<string, unknown>; created_at: number; archived_at: number | null; propensity?: boolean };
+export type Experiment = { name: string; actions: Array<string>; forecaster: Record<string, unknown>; created_at: number; archived_at: number | null; propensity?: boolean; features?: Array<Feature> | null; context_size?: number };
+export type Feature = { kind: unknown; name: string; default?: number | null; missing?: "refuse" | "slot"; low?: number | null; high?: number | null; mean?: number | null; scale?: number | null; outside?: "clip" | "refuse" } | { kind: unknown; name: string; default?: string | number | Array<string | number> | null; missing?: "refuse" | "slot"; many?: boolean; values: Array<string | number>; unknown?: "refuse" | "slot" } | { kind: unknown; name: string; default?: string | number | Array<string | number> | null; missing?: "refuse" | "slot"; many?: boolean; slots: number; signed?: boolean } | { kind: unknown; name: string; default?: boolean | null; missing?: "refuse" | "slot" } | { kind: unknown; name?: string };
 export type Experiments = { experiments: Array<Experiment> };
 export type Decision = { ticket: string; action: number; name: string; probability: number | null; round: number; expires_at?: number | null };
 export type Decisions = { decisions: Array<Decision> };
@@ -23,7 +24,10 @@ export type DecisionNow = { ticket: string; action: number; name: string; probab
 export type Outcome = { ticket?: string | null; status: "applied" | "duplicate" | "late" | "cancelled" | "error"; error?: { kind?: string; message?: string } };
 export type Outcomes = { results: Array<Outcome> };
 export type Statistics = { decisions: number; feedback: number; outstanding: number; peak: number; instances: number; late: number; expired: number; cancelled: number; conflicts: number; duplicates: number; unknown?: number; pulls: Array<number>; actions?: Array<Record<string, unknown>>; delays?: Record<string, unknown>; series?: Record<string, unknown>; price?: Record<string, unknown>; warnings?: Array<string>; notes?: Array<string>; at?: number; lag_seconds?: number };
-export type Overview = { at: number; lag_seconds?: number; warnings?: Array<string>; experiments: Array<Experiment>; unopened: Array<{ name: string; reason: string }> };
+export type Overview = { at: number; lag_seconds?: number; warnings?: Array<string>; experiments: Array<Experiment>; unopened: Array<{ name: string; reason: string }>; replicas: Array<Replica> };
+export type Replica = { name: string; version: string; at?: number; silent: number; experiments: number; events: number; seconds: number };
+export type Log = { lines: Array<Line> };
+export type Line = { at: number; who: string; address: string; what: string; experiment: string | null; detail: string };
 export type Deleted = { name: string; status: "deleted" };
 export type Health = { status: string; version: string };
 
@@ -66,6 +70,7 @@ export class Belated {
    * Create an experiment. The forecaster and its learner are those of `belated catalog`; the learner takes its
    * number of actions from the list of names. Decisions expire after expiry_seconds (never if it is left out):
    * with on_expiry 'drop' nothing is learned, with a number that reward is learned, which biases what is learned.
+   * With `features` contexts are objects, and a learner takes its number of features from them.
    */
   postExperiments(body: NewExperiment): Promise<Experiment> {
     return this.ask("POST", `/v1/experiments`, body);
@@ -95,7 +100,8 @@ export class Belated {
 
   /**
    * Decide now. With an Idempotency-Key (kept for 24 hours) asking again gives the same answer. `count` or
-   * `contexts` ask for many at once; `allowed` names the actions that are eligible right now.
+   * `contexts` ask for many at once; `allowed` names the actions that are eligible right now. A context is a list
+   * of numbers; where the experiment states its features, an object with their names as keys.
    */
   postDecisions(name: string, body: NewDecisions, headers?: { "Idempotency-Key"?: string }): Promise<Decision | Decisions> {
     return this.ask("POST", `/v1/experiments/${encodeURIComponent(name)}/decisions`, body, headers);
@@ -162,10 +168,19 @@ export class Belated {
   }
 
   /**
-   * All experiments with their most important statistics, as the dashboard shows them.
+   * All experiments with their most important statistics, as the dashboard shows them; and the processes that
+   * write to the database, which a token for some experiments is not told of.
    */
   getOverview(): Promise<Overview> {
     return this.ask("GET", `/v1/overview`);
+  }
+
+  /**
+   * Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens,
+   * or came with a wrong one. It needs a token for all experiments.
+   */
+  getLog(): Promise<Log> {
+    return this.ask("GET", `/v1/log`);
   }
 
   /**

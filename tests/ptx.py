@@ -13,9 +13,13 @@ from cuda.pathfinder import find_bitcode_lib
 from numba import typeof, types
 
 import belated as bl
+from belated.checks.contract import arena
 from belated.engine import loop, mailbox
+from belated.engine import round as rounds
+from belated.engine.workspace import Setting, Tables, Workspace, kernels_of, shape_of
 from belated.forecasters.instance import parts_of
-from belated.kernels import states
+from belated.kernels import pointers, states
+from belated.kernels.compile import kernel
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5, in numba-cuda
@@ -84,3 +88,61 @@ def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
     mail = (np.zeros(8, np.int64), slab, np.zeros((2, learner.context_size)))
     tally = states.records(loop.TALLY, learner.actions)
     return ptx(step, *memory, states.blank(learner), pool, *mail, WORD, WORD, tally, 0, 0)
+
+
+def round_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays) -> str:
+    """The assembly of a whole round of a lane, which calls its game and its law directly."""
+    rule, game = forecaster(learner), arena(learner, 10)
+    setting = Setting(rule, game, delays, 10, 0, np.array([10]), record=True)
+    made = Workspace(setting, Tables.make(1, game.actions, 1, 10, True, learner.values, game.point_size))
+    kernels = kernels_of(rule)
+    assert kernels is not None
+    choose, settle = rounds.make_round(kernels, shape_of(rule, game), direct(game, delays))
+
+    def play(fixed, lane, asked, played, written, said):
+        reason, action, probability = choose(fixed, lane, asked, played, written)
+        if reason == rounds.PLAYED:
+            reason = settle(action, probability, fixed, lane, asked, played, written)
+        said[0] = reason
+
+    _, fixed, asked, played, written = made._shared
+    played = played._replace(outcome=0, regret=0, event=0, observe=0, law=0)
+    return ptx(play, fixed, made._lanes[0].arrays, asked, played, written, np.zeros(1, np.int64))
+
+
+def direct(game: Any, delays: Any) -> rounds.Calls:
+    """Kernels that call those of a game and a law, and take no notice of the address."""
+    outcome, regret = kernel(game.outcome), kernel(game.regret)
+    fill = pointers.law_filler(delays.kernel, delays.depends_on_reward)
+
+    def call_outcome(address, params, memory, k0, k1, round_, action, feedback):
+        return outcome(params, memory, k0, k1, round_, action, feedback)
+
+    def call_regret(address, params, memory):
+        return regret(params, memory)
+
+    def call_law(address, params, k0, k1, first, action, reward, count, delays):
+        return fill(params, k0, k1, first, action, reward, count, delays)
+
+    def nothing(address, params, memory, k0, k1, round_):
+        return -1
+
+    def unseen(address, params, memory, k0, k1, round_, context):
+        return 0
+
+    event = kernel(game.event) if game.announces else None
+    observe = pointers.observer(game.observe) if game.context_size else None
+
+    def call_event(address, params, memory, k0, k1, round_):
+        return event(params, memory, k0, k1, round_)
+
+    def call_observe(address, params, memory, k0, k1, round_, context):
+        return observe(params, memory, k0, k1, round_, context)
+
+    return rounds.Calls(
+        kernel(call_outcome),
+        kernel(call_regret),
+        kernel(call_law),
+        kernel(call_event if event is not None else nothing),
+        kernel(call_observe if observe is not None else unseen),
+    )

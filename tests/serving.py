@@ -306,6 +306,7 @@ def check(load: Load) -> None:
             found = session.decisions(tickets)
             events = {name: all_events(session, number) for number, name in names.items()}
             heads = {names[number]: head for number, head in session.heads().items()}
+            given = {name: [row.round for row in all_decisions(session, number)] for number, name in names.items()}
         for ticket, made in load.decided.items():
             row = found.get(bytes.fromhex(ticket))
             assert row is not None, f"the acknowledged decision {made} is lost"
@@ -323,9 +324,10 @@ def check(load: Load) -> None:
             ends = Counter(event.ticket for event in all_ if event.kind != "decide")
             assert not ends or max(ends.values()) == 1, "a decision ended twice"
             assert [event.place for event in all_] == list(range(1, heads[name].last + 1)), "the log has gaps"
-            assert sum(event.kind == "decide" for event in all_) == heads[name].rounds, "rounds have gaps"
+            decided = [event.instance for event in all_ if event.kind == "decide"]
+            assert sorted(given[name]) == list(range(1, len(decided) + 1)), "rounds have gaps"
             if name.startswith("bold"):
-                check_pool(load, name, all_, heads[name].instances)
+                check_pool(load, name, all_, max(decided, default=0) + 1)
         reports = list(verify(store))
         assert {report.verdict for report in reports} == {"identical"}, [str(report) for report in reports]
     finally:
@@ -340,14 +342,13 @@ def check_counts(load: Load) -> None:
         for experiment in ledger.experiments():
             with store.read() as session:
                 rows = all_decisions(session, experiment.id)
-                outstanding = session.heads([experiment.id])[experiment.id].outstanding
             assert [row.round for row in rows] == list(range(1, len(rows) + 1))
             states = Counter(row.state for row in rows)
             pulls = Counter(row.action for row in rows)
             told = ledger.statistics(experiment)
             assert (told["decisions"], told["feedback"]) == (len(rows), states["closed"])
             assert (told["cancelled"], told["expired"]) == (states["cancelled"], states["expired"])
-            assert told["outstanding"] == outstanding == states["open"]
+            assert told["outstanding"] == states["open"]
             assert told["pulls"] == [pulls[action] for action in range(len(experiment.actions))]
     finally:
         store.close()

@@ -384,6 +384,57 @@ def test_it_fits_a_phone_and_can_be_used_by_keyboard(opened, server, url):
         assert len(chart.get_attribute("aria-label")) > 10
 
 
+# --- the service itself ---
+
+
+def test_who_writes_and_who_did_what(opened, tmp_path):
+    file = tmp_path / "who.db"
+    store = SQLite(str(file), serve=True)
+    boss, reader = auth.create(store, HOSTILE[0], ["admin"]), auth.create(store, "reader", ["read"])
+    with store.write() as session:
+        line = {"at": session.now() - 3600, "version": "9", "experiments": 1, "events": 7, "seconds": 5.0}
+        session.set_meta(f"replica {HOSTILE[1]}:1", json.dumps(line))
+        line = {"at": session.now() + 3600, "version": "9", "experiments": 12, "events": 70_000, "seconds": 5.0}
+        session.set_meta("replica far:2", json.dumps(line))
+    store.close()
+    server = Server(file, "--require-token")
+    try:
+        server.http.headers["authorization"] = f"Bearer {boss}"
+        server.create("ads")
+        page = opened(str(server.http.base_url), refusals=True, viewport={"width": 390, "height": 800})
+        page.get_by_label("Token").fill(reader)
+        page.keyboard.press("Enter")
+        rows = page.locator("section tbody tr")
+        shows(rows.nth(0).locator("th"), "far:2")
+        shows(rows.nth(0).locator("td").nth(1), "70K events, 5 s at most")
+        shows(rows.nth(1).locator("th"), f"{HOSTILE[1]}:1")
+        shows(rows.nth(1).locator(".badge"), "silent")
+        page.get_by_text("Who did what").click()
+        page.get_by_text("This takes an admin token for all experiments: this token lacks the scope 'admin'").wait_for()
+        page.evaluate("token => sessionStorage.setItem('belated token', token)", boss)
+        page.reload()
+        page.get_by_text("Who did what").click()
+        line = page.locator("details tbody tr").first
+        shows(line.locator("td").nth(1), HOSTILE[0])
+        assert line.locator("td").all_inner_texts()[3:5] == ["created", "ads"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        server.end()
+
+
+def test_whether_it_is_ready_is_shown(opened, server, url):
+    page = opened(url, refusals=True)
+    shows(page.locator("#pulse"), "Live")
+    why = {"error": {"kind": "storage", "message": "the database does not take writes: <b>"}}
+    page.route("**/ready", lambda route: route.fulfill(status=503, json=why))
+    page.reload()
+    shows(page.locator("#pulse"), "Not ready")
+    shows(page.locator("#lost"), "Not ready: the database does not take writes: <b>.")
+    page.unroute("**/ready")
+    shows(page.locator("#pulse"), "Live")
+    assert not page.locator("#lost").is_visible()
+
+
 # --- many ---
 
 

@@ -253,6 +253,13 @@ def test_uses_changes_and_failures_are_on_record(guarded):
     assert ["ads", "127.0.0.1", "archived", "ads", ""] in log
     assert ["ads", "127.0.0.1", "un-archived", "ads", ""] in log
     assert any(line[:3] == ["nobody", "127.0.0.1", "login failed"] for line in log)
+    shown = guarded.ask("boss", "GET", "/v1/log").json()["lines"]
+    told = [
+        [each["who"], each["address"] or "-", each["what"], each["experiment"] or "-", each["detail"]] for each in shown
+    ]
+    assert [line for line in reversed(told) if line in log] == [line for line in log if line in told]  # newest first
+    assert ["ads", "127.0.0.1", "archived", "ads", ""] in told and all(each["at"] > 1e9 for each in shown)
+    assert guarded.ask("ads", "GET", "/v1/log").status_code == 403  # for some experiments only
 
 
 def test_a_rate_of_a_token(guarded):

@@ -350,7 +350,7 @@ def test_what_was_cancelled_is_no_feedback(tmp_path):
     ledger.store.close()
     found = bl.audit(path, action="name", reward="value")
     assert (found.log.came, found.log.ended, found.log.open) == (30, 60, 10)
-    pl.read_parquet(path).drop("allowed", "context").write_csv(tmp_path / "ads.csv")
+    pl.read_parquet(path).drop("allowed", "context", "remarks").write_csv(tmp_path / "ads.csv")
     assert bl.audit(tmp_path / "ads.csv").log.came == 30
     ends = pl.read_parquet(path).with_columns(until=pl.col("decided_at") + timedelta(days=1))
     assert bl.audit(ends, watched="until").log.came == 30, "and where another column says until when"

@@ -197,6 +197,8 @@ def test_times_and_limits_are_options(told):
 
 def test_what_is_logged(told):
     """The last of these: it ends the service."""
+    for _ in range(4):
+        assert told.http.get("/nothing").status_code == 404
     headers = {"X-Forwarded-For": "203.0.113.9", "X-Request-ID": "last"}
     assert told.http.get("/belated/v1/experiments/ads", headers=headers).status_code == 200
     lines = [json.loads(line) for line in told.end()[1].splitlines()]
@@ -205,7 +207,7 @@ def test_what_is_logged(told):
     assert (last["status"], last["token"], last["address"]) == (200, "me", "203.0.113.9")
     assert last["method"] == "GET" and last["seconds"] > 0 and last["bytes"] > 0
     missed = [line for line in lines if line.get("path") == "/nothing"]
-    assert len(missed) == 4 and {line["status"] for line in missed} == {404}
+    assert len(missed) >= 4 and {line["status"] for line in missed} == {404}
     assert {line["address"] for line in lines if "request" in line} == {"127.0.0.1", "203.0.113.9"}
 
 
@@ -275,12 +277,13 @@ def test_spans_of_requests_and_batches(tracer, tmp_path):
     from belated.ledger.sqlite import SQLite
     from belated.service.app import Service
     from belated.service.auth import Guard
+    from belated.service.desk import Desk
 
     parent = "4bf92f3577b34da6a3ce929d0e0e4736"
 
     async def ask():
         store = SQLite(str(tmp_path / "traced.db"), serve=True)
-        service = Service(Ledger(store), Guard(store, False), tracer=tracer)
+        service = Service(Desk(Ledger(store), tracer=tracer), Guard(store, False), tracer=tracer)
         router = service.application()
         async with (
             router.lifespan_context(router),

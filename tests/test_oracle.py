@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.engine import workspace
+from belated.engine import lanes, workspace
 from belated.kernels.compile import COMPILED
 from tests import reference
 from tests.reference import FORECASTERS, INDEX, LEARNERS, simulate
@@ -149,13 +149,13 @@ def test_more_outstanding_feedback_than_a_fresh_mailbox_or_pool_holds(kind):
     taus = np.full(1400, 700)
     taus[::7] = NEVER
     ours = check(kind, "UCB1", table, taus, engine="compiled")
-    assert ours.peak[0] > 2 * workspace.ROOM
+    assert ours.peak[0] > 2 * lanes.ROOM
 
 
 @pytest.mark.parametrize("kind", FORECASTERS)
 @pytest.mark.parametrize("seed", range(4))
 def test_growth_and_pauses_anywhere_change_nothing(kind, seed, monkeypatch):
-    monkeypatch.setattr(workspace, "ROOM", 2)
+    monkeypatch.setattr(lanes, "ROOM", 2)
     monkeypatch.setattr(workspace, "FIRST_CHUNK", 1 + seed)
     table, taus, seed, expiry = random_case(seed, rounds=250)
     check(kind, "UCB1", table, taus, engine="compiled", seed=seed, expiry=expiry, replications=2)

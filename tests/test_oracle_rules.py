@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.engine import workspace
+from belated.engine import lanes, workspace
 from belated.kernels.compile import COMPILED
 from tests.reference import NEVER, simulate
 from tests.test_oracle import cases, examples, feedback_of, in_plain_python, random_case
@@ -135,13 +135,13 @@ def test_more_outstanding_feedback_than_a_fresh_mailbox_or_pool_holds(kind, rule
     taus[::7] = NEVER
     taus[700:] = 0  # and then all of it at once, and more
     ours = check(kind, rule, learner, values, table, taus, engine="compiled")
-    assert ours.peak[0] > 2 * workspace.ROOM
+    assert ours.peak[0] > 2 * lanes.ROOM
 
 
 @pairs
 @pytest.mark.parametrize("seed", range(3))
 def test_growth_and_pauses_anywhere_change_nothing(kind, rule, learner, values, seed, monkeypatch):
-    monkeypatch.setattr(workspace, "ROOM", 2)
+    monkeypatch.setattr(lanes, "ROOM", 2)
     monkeypatch.setattr(workspace, "FIRST_CHUNK", 1 + seed)
     table, taus, seed, expiry = random_case(seed, rounds=200)
     check(kind, rule, learner, values, table, taus, engine="compiled", seed=seed, expiry=expiry, replications=2)

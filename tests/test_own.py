@@ -11,7 +11,8 @@ import pytest
 
 import belated as bl
 from belated import checks
-from belated.engine.workspace import ROOM, Setting, _room
+from belated.engine.lanes import ROOM, _room
+from belated.engine.workspace import Setting
 from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.kernels.compile import kernel
 

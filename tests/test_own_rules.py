@@ -120,7 +120,7 @@ def test_a_rule_may_free_instances_late_and_finds_the_round_in_choose_only(kind,
 def test_new_instances_of_one_transaction_have_numbers_of_their_own(entered, tmp_path):
     from belated.ledger.database import open_store
     from belated.ledger.experiment import make
-    from belated.ledger.items import Create, Decide, Feedback, ticket_of
+    from belated.ledger.items import Create, Decide, Feedback, Save, ticket_of
     from belated.ledger.ledger import Ledger
     from belated.ledger.verify import verify
 
@@ -132,6 +132,7 @@ def test_new_instances_of_one_transaction_have_numbers_of_their_own(entered, tmp
     (many,) = ledger.serve([Decide(made, [None] * 3)])
     ledger.serve([Feedback(made, [(ticket_of(each.ticket), 1.0) for each in many[:2]])])
     ledger.serve([Decide(made, [None] * 3)])
+    ledger.serve([Save()])
     with store.read() as session:
         assert session.ask("SELECT count(*) FROM states")[0][0] == 4
     assert [report.verdict for report in verify(store)] == ["identical"]

@@ -15,16 +15,30 @@ from numba import types
 import belated as bl
 from belated.checks.contract import allowed
 from belated.kernels import elementary
-from tests.ptx import pair_ptx, ptx, strange
+from tests.ptx import pair_ptx, ptx, round_ptx, strange
 
 PAIRS = [(name, f) for name, make in bl.catalog.LEARNERS.items() for f in allowed(make.example())]
-if os.environ.get("CI") != "true":  # each forecaster with one learner
-    PAIRS = [next(pair for pair in PAIRS if pair[1] is each) for each in bl.catalog.FORECASTERS.values()]
+#: Each forecaster with one learner.
+FEW = [next(pair for pair in PAIRS if pair[1] is each) for each in bl.catalog.FORECASTERS.values()]
+if os.environ.get("CI") != "true":
+    PAIRS = FEW
+#: And learners whose rounds have side information, values of it, or points.
+ROUNDS = [*((name, bl.Direct) for name in ("linucb", "percontext", "gradientdescent")), *FEW]
 
 
 @pytest.mark.parametrize(("name", "forecaster"), PAIRS, ids=[f"{name}-{f.__name__}" for name, f in PAIRS])
 def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
     text = pair_ptx(bl.catalog.LEARNERS[name].example(), forecaster)
+    assert ".visible .func" in text and not strange(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "forecaster"),
+    [ROUNDS[0], *(pytest.param(*pair, marks=pytest.mark.minutes) for pair in ROUNDS[1:])],
+    ids=[f"{name}-{f.__name__}" for name, f in ROUNDS],
+)
+def test_a_whole_round_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
+    text = round_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
     assert ".visible .func" in text and not strange(text)
 
 

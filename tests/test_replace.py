@@ -524,13 +524,13 @@ def test_every_count_follows_from_the_recorded_rounds(kind, engine):
 
 
 def test_growth_and_pauses_anywhere_change_nothing(monkeypatch):
-    from belated.engine import workspace
+    from belated.engine import lanes, workspace
 
     def played():
         return bl.play(bl.BOLD(bl.UCB1(3)), GAME, DELAYS[2], rounds=400, replications=3, record=True, threads=1)
 
     whole = played()
-    monkeypatch.setattr(workspace, "ROOM", 2)
+    monkeypatch.setattr(lanes, "ROOM", 2)
     monkeypatch.setattr(workspace, "FIRST_CHUNK", 1)
     parts = played()
     for name in COMPARED:

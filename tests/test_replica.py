@@ -1,18 +1,20 @@
 # ruff: noqa: F811  (fixtures are imported)
 """States in memory: put on record in slices, forgotten, caught up, and changed when they are next used."""
 
+import json
 import random
 import threading
+from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
 
 import belated as bl
 from belated.ledger import replica as replica_module
-from belated.ledger import upkeep
+from belated.ledger import replicas, upkeep
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
-from belated.ledger.items import Cancel, Create, Decide, Delete, Feedback, Replace, Save, Sweep, ticket_of
+from belated.ledger.items import Cancel, Create, Decide, Delete, Feedback, Replace, Save, Sweep, Upkeep, ticket_of
 from belated.ledger.store import ALL
 from belated.ledger.verify import Replay, verify
 from tests.postgres import cluster  # noqa: F401
@@ -64,7 +66,7 @@ class Both:
         head = self.head()
         assert (head.rounds, head.instances) == (self.rounds, self.oracle.instances)
         assert self.kind != "bold" or head.instances == self.oracle.peak + 1
-        assert head.written == head.last
+        assert self.head().written == self.head().last
         assert checked(self.ledger) == {"ads": "identical"}
         self.ledger.store.close()
 
@@ -121,8 +123,11 @@ def test_what_nothing_in_memory_knows_of_goes_on_record(file):
     head = both.head()
     assert head.written < head.last
     both.ledger._running[1].forget()  # as after a transaction that was undone
-    assert both.ledger.serve([Save()]) == [False]  # nobody wrote since the last time: it is noticed
-    assert both.head().written == head.last
+    both.ledger._lasts.clear()  # somebody else may be at it
+    assert both.ledger.serve([Save()]) == [False] and both.head() == head
+    while both.ledger.serve([Save()])[0] is True:  # nobody is: the log ends where it did
+        pass
+    assert both.head().written == both.head().last
     both.end()
 
 
@@ -374,6 +379,68 @@ def change_many(file, between, count):
         assert len({len(state.data) for state in all_states(session, experiment.id)}) == 2  # some were not used since
     assert checked(writers[0]) == {"ads": "identical"}
     for ledger in writers:
+        ledger.store.close()
+
+
+def test_a_day_goes_once_nobody_reads_it_any_more(cluster, caplog):
+    url = cluster.new()
+    ledger = opened(url)
+    known = create(ledger, "direct(ucb1)")
+    with ledger.store.write() as session:
+        session.make_day(20000)
+    present = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ?"
+    for left in (1, 0):
+        with closing(opened(url).store) as other, other.read() as dump:
+            if left:
+                dump.run("LOCK TABLE decisions, decisions_20000 IN ACCESS SHARE MODE")
+            for _ in range(3):
+                decide(ledger, known)
+                assert ledger.serve([Upkeep()]) == [False]
+        with ledger.store.read() as session:
+            assert session.ask(present, ("decisions_20000",)) == [(left,)]
+    assert caplog.messages == []
+    ledger.store.close()
+
+
+def test_processes_tell_how_far_behind_they_are(cluster, monkeypatch):
+    url, who = cluster.new(), "one"
+    monkeypatch.setattr(replicas, "name", lambda: f"machine:{who}")
+    one, two = opened(url), opened(url)
+    known = create(one, "direct(ucb1)")
+    two.refresh()
+    decide(two, two.find("ads"))
+
+    def told(*, later=0.0):
+        with one.store.read() as session:
+            return {each["name"][8:]: each for each in replicas.known(session, session.now() + later)}
+
+    def saves(ledger, name, **given):
+        nonlocal who
+        who = name
+        assert ledger.serve([Save(**given)]) == [False]
+
+    saves(two, "two")
+    for _ in range(5):
+        decide(one, known)
+    saves(two, "two")  # what one is at work on is left to it
+    saves(one, "one")
+    found = told(later=30.0)
+    assert (found["one"]["events"], found["two"]["events"]) == (0, 5)
+    assert found["one"]["seconds"] == 0.0 < found["two"]["seconds"] and found["two"]["experiments"] == 1
+    assert all(30.0 <= each["silent"] < 90.0 and each["version"] == bl.__version__ for each in found.values())
+
+    decide(two, two.find("ads"))  # which has to read what one did
+    saves(two, "two")
+    assert told()["two"]["events"] == 0
+    with one.store.write() as session:
+        session.set_meta("replica machine:old", json.dumps(found["one"] | {"at": session.now() - 1.1 * replicas.KEPT}))
+        session.set_meta("replica machine:odd", "[]")
+    assert told().keys() == {"one", "two", "old"}
+    saves(one, "one")
+    assert told().keys() == {"one", "two"}
+    saves(two, "two", last=True)  # it stops in order
+    assert told().keys() == {"one"}
+    for ledger in (one, two):
         ledger.store.close()
 
 

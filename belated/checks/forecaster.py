@@ -248,7 +248,7 @@ def lives_in_a_ledger(forecaster: Forecaster) -> None:
         return
     from belated.ledger.database import open_store
     from belated.ledger.experiment import make
-    from belated.ledger.items import Cancel, Create, Decide, Feedback
+    from belated.ledger.items import Cancel, Create, Decide, Feedback, Save
     from belated.ledger.ledger import Ledger
     from belated.ledger.verify import verify
 
@@ -264,7 +264,11 @@ def lives_in_a_ledger(forecaster: Forecaster) -> None:
             experiment = make("check", names, data, given, seed=5)
             (made,) = ledger.serve([Create(experiment, ledger.prepare(experiment))])
             tickets: dict[int, bytes] = {}
-            for word, which in _script(5):
+            for number, (word, which) in enumerate(_script(5)):
+                if number % ROUNDS == ROUNDS // 2:  # another process goes on, from what is on record
+                    ledger.serve([Save()])
+                    ledger = Ledger(store)
+                    made = ledger.find(made.name)
                 waiting = sorted(life.room.pending)
                 if word == "predict" or not waiting:
                     context = experiment.context(context_of(game, learner, len(life.said) % ROUNDS))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from belated.kernels.compile import kernel
+from belated.kernels.natural import natural
 from belated.kernels.states import Records, records
 
 Wheel = np.ndarray[Any, np.dtype[np.int32]]
@@ -54,7 +55,7 @@ def clear(slab, wheel):
 @kernel
 def post(slab, wheel, entry, due):
     """Put an entry into the wheel, behind those posted before it."""
-    slot = due & (len(wheel) - 1)
+    slot = natural(due & (len(wheel) - 1))
     slab[entry].due = due
     slab[entry].next = -1
     if wheel[slot, 0] < 0:

@@ -7,6 +7,7 @@ import queue
 import threading
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
+from belated.engine.lanes import lanes_for
 from belated.engine.plain import play_plainly
 from belated.engine.progress import Progress
 from belated.engine.workspace import Setting, Tables, Workspace
@@ -16,9 +17,12 @@ SHARE = 8
 
 
 def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress: Progress) -> None:
-    """Play all replications with the compiled loop."""
+    """Play all replications with the compiled loop, several side by side on each thread."""
     replications = len(tables.regret)
-    workers = min(threads or os.cpu_count() or 1, replications)
+    workers = min(int(threads or os.cpu_count() or 1), replications)
+    share = -(-replications // workers)
+    lanes = min(lanes_for(setting), share) if share > 1 else 1
+    lanes = -(-share // -(-share // lanes))  # as many waves, and no lane is left alone at the end
     if workers == 1:
 
         def tell(rounds: int) -> bool:
@@ -26,7 +30,7 @@ def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress
             progress.show()
             return True
 
-        Workspace(setting, tables).run(0, replications, tell)
+        Workspace(setting, tables, lanes).run(0, replications, tell)
         return
     stop = threading.Event()
 
@@ -35,12 +39,12 @@ def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress
         return not stop.is_set()
 
     tasks: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-    step = max(1, replications // (workers * SHARE))
+    step = min(share, lanes * max(1, replications // (workers * SHARE * lanes)))
     for first in range(0, replications, step):
         tasks.put((first, min(first + step, replications)))
 
     def work() -> None:
-        workspace = Workspace(setting, tables)
+        workspace = Workspace(setting, tables, lanes)
         while not stop.is_set():
             try:
                 first, last = tasks.get_nowait()

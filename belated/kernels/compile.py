@@ -150,18 +150,28 @@ def _signature(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:
-    """The machine address of a kernel compiled for one fixed C signature, to be called through `call_*`.
+    """The machine address of a kernel compiled for one fixed signature, to be called as a function of C.
 
     In plain Python the function itself stands for its address.
     """
+    return _carried(function, signature).address if COMPILED else source(function)
+
+
+def address(function: Callable[..., Any], signature: Any) -> Any:
+    """The same, to be called through `call_*`: not the form for C, which only hands its arguments on."""
     if not COMPILED:
-        return getattr(function, "py_func", function)
-    compiled = kernel(getattr(function, "py_func", function))
+        return source(function)
+    found = _carried(function, signature)
+    return found._library.get_pointer_to_function(found.native_name.removeprefix("cfunc."))
+
+
+def _carried(function: Callable[..., Any], signature: Any) -> Any:
+    compiled = kernel(source(function))
     digest = identity(compiled)
     key = (digest or str(id(compiled)), str(signature))
     if key not in _pointers:
         _pointers[key] = _carrier(compiled, signature, digest)
-    return _pointers[key].address
+    return _pointers[key]
 
 
 def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.ir_utils import _add_alias, alias_func_extensions
 from numba.extending import intrinsic, overload
 
@@ -35,19 +36,26 @@ LAW_SIGNATURE = types.int64(
 
 
 def _generator(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Typing and code of a call through an address; vectors are handed over as their data pointers."""
+    """Typing and code of a call through an address; vectors are handed over as their data pointers.
+
+    Compiled functions write their result to where they are told, and which error there was: kernels have none.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        wanted = [context.get_value_type(t) for t in target.args]
-        function_type = ir.FunctionType(context.get_value_type(target.return_type), wanted)
+        result = context.get_value_type(target.return_type)
+        room = cgutils.alloca_once(builder, result)
+        told = cgutils.alloca_once(builder, ir.IntType(8).as_pointer())
+        wanted = [room.type, told.type, *(context.get_value_type(t) for t in target.args)]
+        function_type = ir.FunctionType(ir.IntType(32), wanted)
         function = builder.inttoptr(values[0], function_type.as_pointer())
-        passed = []
+        passed = [room, told]
         for value, have, want in zip(values[1:], arguments, target.args, strict=True):
             if isinstance(have, types.Array):
                 passed.append(context.make_array(have)(context, builder, value).data)
             else:
                 passed.append(context.cast(builder, value, have, want))
-        return builder.call(function, passed)
+        builder.call(function, passed)
+        return builder.load(room)
 
     return target.return_type(types.int64, *arguments), generate
 

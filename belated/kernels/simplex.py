@@ -22,13 +22,16 @@ def pick(weights, total, u):
     """
     target = u * total
     reached = 0.0
+    passed = 0
+    for i in range(len(weights)):  # without a branch, which nobody could predict
+        reached += weights[i]
+        passed += 0 if target < reached else 1
+    if passed < len(weights):
+        return passed
     chosen = 0
-    for i in range(len(weights)):
+    for i in range(len(weights)):  # rounding: the last that has a weight
         if weights[i] > 0.0:
             chosen = i
-            reached += weights[i]
-            if target < reached:
-                break
     return chosen
 
 

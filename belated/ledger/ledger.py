@@ -16,7 +16,7 @@ from typing import Any
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
 from belated.imports import hinted
-from belated.ledger import access, changes, erase, upkeep
+from belated.ledger import access, changes, erase, replicas, upkeep
 from belated.ledger.errors import Damaged, Outdated, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults, explained
@@ -326,7 +326,9 @@ class Ledger:
         elif isinstance(item, Sweep):
             return self._sweep(item, due, rows, now)
         elif isinstance(item, Save):
-            return self._save(item.limit, session, now)
+            more = self._save(item.limit, session, now)
+            self._tell(session, now, item.last)
+            return more
         elif isinstance(item, Probe):
             session.set_meta("probed", repr(now))
             return True
@@ -352,7 +354,9 @@ class Ledger:
 
     def _make_ready(self, items: Sequence[Item]) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
-        asked = {item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace))}
+        asked = {
+            item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace, Change, Grow))
+        }
         for experiment in map(self._as_it_is, asked.values()):
             if self._refusal(experiment) is None:
                 with suppress(Exception):
@@ -438,6 +442,16 @@ class Ledger:
             limit -= states
             more = more or not finished
         return more
+
+    def _tell(self, session: Writer, now: float, last: bool) -> None:
+        """Leave word of how far behind this process is, for people."""
+        if last:
+            replicas.leave(session)
+            return
+        here = {number: running.replica for number, running in self._running.items() if running.replica is not None}
+        behind = {number: self._lasts.get(number, 0) - replica.place for number, replica in here.items()}
+        since = [now - here[number].at for number, count in behind.items() if count > 0]
+        replicas.note(session, now, len(here), sum(count for count in behind.values() if count > 0), max([0.0, *since]))
 
     def _as_it_is(self, experiment: Experiment) -> Experiment:
         """The experiment as it is now: it may have changed since the item was made."""

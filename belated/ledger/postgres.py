@@ -685,13 +685,18 @@ class Postgres:
             raise InvalidState(f"{self.name} cannot be used as a database: {str(error).strip()}") from None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
-        options = " ".join(f"-c {key}={value}" for key, value in settings.items())
-        given = conninfo_to_dict(self._url).get("options") or ""
-        return psycopg.connect(
-            self._url, options=f"{given} {options}", autocommit=True, application_name="belated", connect_timeout=10,
+        connection = psycopg.connect(
+            self._url, autocommit=True, application_name="belated", connect_timeout=10,
             keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000,
         )  # fmt: skip
+        try:  # not as options of the connection, which a pooler between does not pass on
+            settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
+            sql = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            connection.execute(f"SELECT {sql}", [word for pair in settings.items() for word in pair])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _open(self) -> Session:
         connection = self._connect()
@@ -747,21 +752,26 @@ class Postgres:
                         yield session
                         session.run("COMMIT")
                     session.over(True)
-                except BaseException:
+                except BaseException as error:
                     session.over(False)
-                    self._undo(session)
+                    self._undo(session, isinstance(error, psycopg.Error))
                     raise
             except RACES as error:
                 raise Raced(f"{self.name}: {str(error).strip()}") from error
             except LOST as error:
                 raise StorageError(f"{self.name}: {str(error).strip()}") from error
 
-    def _undo(self, session: Session) -> None:
-        """Roll back, or let the connection go: the server then rolls back by itself."""
+    def _undo(self, session: Session, spoiled: bool) -> None:
+        """Roll back, or let the connection go: the server then rolls back by itself.
+
+        After an error of the server statements may be taken for prepared that it left out: then it must go.
+        """
         try:
             session.connection.execute("ROLLBACK")
             session.learn_days()  # another process may have dropped some
         except psycopg.Error:
+            spoiled = True
+        if spoiled:
             session.connection.close()
             self._writer = None
 

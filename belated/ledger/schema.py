@@ -101,12 +101,13 @@ _HEADS = """CREATE TABLE heads (
     ) {clustered} {busy}"""
 
 #: The events of an experiment of an earlier schema in order, of which the first may have been deleted.
-_PLACED = """SELECT experiment, row_number() OVER (PARTITION BY experiment ORDER BY id) + (
-        SELECT coalesce(sum(gone), 0) FROM (
-            SELECT min(seq) - 1 AS gone FROM {old} o WHERE o.experiment = e.experiment AND o.instance >= 0
-            GROUP BY instance
-        ) AS before
-    ), instance, seq, kind, ticket, action, probability, value, delay, at{zero} FROM {old} e"""
+_PLACED = """SELECT e.experiment, row_number() OVER (PARTITION BY e.experiment ORDER BY id) + coalesce(gone, 0),
+        instance, seq, kind, ticket, action, probability, value, delay, at{zero}
+    FROM {old} e LEFT JOIN (
+        SELECT experiment, sum(first - 1) AS gone FROM (
+            SELECT experiment, min(seq) AS first FROM {old} WHERE instance >= 0 GROUP BY experiment, instance
+        ) AS firsts GROUP BY experiment
+    ) AS before ON before.experiment = e.experiment"""
 _UPTO = """UPDATE folds SET upto = (
         SELECT coalesce(max(n.place), 0) FROM {old} o JOIN events n
         ON n.experiment = o.experiment AND n.instance = o.instance AND n.seq = o.seq

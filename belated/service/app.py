@@ -417,6 +417,10 @@ class Service:
         only = None if request.bearer is None else request.bearer.experiments
         return Reply(200, api.encode(await self.desk.overview(only)))
 
+    async def lines(self, request: Request) -> Reply:
+        self._check_all(request)
+        return Reply(200, api.encode({"lines": await self.desk.lines()}))
+
     # --- about the service ---
 
     async def health(self, request: Request) -> Reply:
@@ -531,6 +535,7 @@ class Service:
             ("POST", root, self.create, "admin"),
             ("GET", root, self.experiments, "read"),
             ("GET", "/v1/overview", self.overview, "read"),
+            ("GET", "/v1/log", self.lines, "admin"),
             ("GET", "/metrics", self.prometheus, "read"),
             ("GET", "/health", self.health, None),
             ("GET", "/ready", self.ready, None),

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from belated.errors import InvalidArgument
+from belated.ledger import access, replicas
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import (
@@ -37,7 +38,7 @@ from belated.ledger.items import (
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Token
 from belated.service import api
-from belated.service.batch import Batcher
+from belated.service.batch import Answer, Batcher
 from belated.service.health import PATIENCE, SILENT, Readiness
 from belated.service.metrics import Metrics, Numbers
 from belated.service.tracing import Tracer, both
@@ -51,6 +52,8 @@ UNSAVED = 50_000
 #: The same for learner states: a start lives through the events that are not in them.
 SAVE = 10.0
 BEHIND = 20_000
+#: Lines of the log that are shown.
+LINES = 100
 
 
 class Asks(Protocol):
@@ -96,6 +99,9 @@ class Asks(Protocol):
 
     async def overview(self, only: Collection[str] | None) -> dict[str, Any]:
         """A few numbers of all experiments, or of those among these names."""
+
+    async def lines(self) -> list[dict[str, Any]]:
+        """The last lines of the log of who did what, newest first."""
 
     async def numbers(self) -> Numbers:
         """What Prometheus is told of each experiment."""
@@ -153,11 +159,11 @@ class Desk:
         """Those that cannot be used, and why."""
         return self.ledger.unopened()
 
-    def submit(self, item: Item) -> asyncio.Future[Any]:
-        return self.batcher.submit(item)
+    def submit(self, item: Item, to: Answer | None = None) -> asyncio.Future[Any]:
+        return self.batcher.submit(item, to=to)
 
-    def submit_list(self, item: Decide | Feedback | Cancel) -> asyncio.Future[Any]:
-        return self.batcher.submit_list(item)
+    def submit_list(self, item: Decide | Feedback | Cancel, to: Answer | None = None) -> asyncio.Future[Any]:
+        return self.batcher.submit_list(item, to)
 
     async def _ask(self, item: Item) -> Any:
         answer = await self.submit(item)
@@ -239,7 +245,17 @@ class Desk:
         known["experiments"] = [api.described(each) | {"statistics": numbers} for each, numbers in pairs]
         unopened = sorted((self.ledger.unopened() | self.ledger.failing()).items())
         known["unopened"] = [{"name": name, "reason": why} for name, why in unopened if only is None or name in only]
+        with self.ledger.store.read() as session:
+            known["replicas"] = replicas.known(session, session.now()) if only is None else []
         return known
+
+    async def lines(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._look(self._lines)
+        return found
+
+    def _lines(self) -> list[dict[str, Any]]:
+        with self.ledger.store.read() as session:
+            return [note._asdict() for note in reversed(access.notes(session, LINES))]
 
     async def numbers(self) -> Numbers:
         found: Numbers = await self._look(self._numbers)
@@ -284,7 +300,10 @@ class Desk:
             clock.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await clock
+            while await batcher.submit(Save(all=True), always=True) is True:  # another version may come next
+                pass
             await self._upkeep()
+            await batcher.submit(Save(last=True), always=True)
             await batcher.stop()
             self._readers.shutdown()
             self._close()

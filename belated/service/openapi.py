@@ -88,8 +88,23 @@ SCHEMAS: dict[str, Any] = {
             "warnings": _list(TEXT),
             "experiments": _list(_ref("Experiment")),
             "unopened": _list(_object({"name": TEXT, "reason": TEXT}, "name", "reason")),
+            "replicas": _list(_ref("Replica")),
         },
-        *("at", "experiments", "unopened"),
+        *("at", "experiments", "unopened", "replicas"),
+    ),
+    "Replica": _object(
+        {"name": {"type": "string", "description": "machine:process"}, "version": TEXT, "at": NUMBER}
+        | {"silent": {"type": "number", "description": "seconds since it was heard of; it tells every ten"}}
+        | {"experiments": {"type": "integer", "description": "how many it has in memory"}}
+        | {"events": {"type": "integer", "description": "of their logs that it had not read when it was heard of"}}
+        | {"seconds": {"type": "number", "description": "since when it had read all, at most"}},
+        *("name", "version", "silent", "experiments", "events", "seconds"),
+    ),
+    "Log": _object({"lines": _list(_ref("Line"))}, "lines"),
+    "Line": _object(
+        {"at": NUMBER, "who": TEXT, "address": TEXT, "what": TEXT, "experiment": {"type": ["string", "null"]}}
+        | {"detail": TEXT},
+        *("at", "who", "address", "what", "experiment", "detail"),
     ),
     "Deleted": _object({"name": TEXT, "status": {"enum": ["deleted"]}}, "name", "status"),
     "Health": _object({"status": TEXT, "version": TEXT}, "status", "version"),
@@ -250,10 +265,20 @@ ENTRIES = (
     Entry(
         "get",
         "/v1/overview",
-        "All experiments with their most important statistics, as the dashboard shows them.",
+        "All experiments with their most important statistics, as the dashboard shows them; and the processes that "
+        "write to the database, which a token for some experiments is not told of.",
         "read",
         None,
         (Answer(200, "the experiments", _ref("Overview")),),
+    ),
+    Entry(
+        "get",
+        "/v1/log",
+        "Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens, "
+        "or came with a wrong one. It needs a token for all experiments.",
+        "admin",
+        None,
+        (Answer(200, "the lines", _ref("Log")),),
     ),
     Entry(
         "get",

@@ -4,6 +4,7 @@ index.html   what is there before anything is known
 page.js      routes, polling, the token, what is shown when there is no connection
 overview.js  all experiments
 detail.js    one experiment
+machines.js  who writes to the database, and who did what
 settings.js  the rules of an experiment, to change them
 features.js  what its contexts are made of
 charts.js    uPlot as it is used here, and small drawings
@@ -25,7 +26,7 @@ KINDS = {
 INDEX = "index.html"
 NAMES = (
     INDEX,
-    *("page.js", "overview.js", "detail.js", "settings.js", "features.js", "charts.js", "words.js"),
+    *("page.js", "overview.js", "detail.js", "machines.js", "settings.js", "features.js", "charts.js", "words.js"),
     *("page.css", "icon.svg"),
     *("vendor/uPlot.iife.min.js", "vendor/uPlot.min.css"),
 )

@@ -1,19 +1,23 @@
 // All experiments, one card each.
 
 import { sparkline } from "./charts.js";
+import { log, machines } from "./machines.js";
 import { count, el, exact, list, perSecond, plural, rates, root, say, share, state, tile } from "./words.js";
 
 export const asks = () => ["/v1/overview"];
 /** From so many experiments on they can be searched. */
 const MANY = 9;
 
-export function make(_, token) {
+export function make(_, token, call) {
   const totals = { experiments: tile("Experiments"), decisions: tile("Decisions"), outstanding: tile("Outstanding now"), feedback: tile("Feedback") };
   const numbers = el("dl", { class: "tiles" }, ...Object.values(totals).map((each) => each.node));
   const search = el("input", { type: "search", placeholder: "Find by name", "aria-label": "Find an experiment by name", input: () => filter() });
   const unopened = el("ul", { class: "notice bad", hidden: true });
   const cards = el("ul", { class: "cards" });
   const node = el("div", {}, el("div", { class: "title" }, el("h1", { text: "Experiments" }), search), numbers, unopened, cards);
+  const writers = machines();
+  const lines = log(call);
+  node.append(writers.node, lines.node);
   const known = new Map();
   let empty = null;
 
@@ -25,14 +29,16 @@ export function make(_, token) {
   return {
     node,
     title: "belated",
-    update([{ at, experiments, unopened: others, warnings }]) {
+    update([{ at, experiments, unopened: others, warnings, replicas }]) {
+      writers.update(replicas);
+      lines.update();
       const said = [...warnings, ...others.map((each) => each.reason)];
       list(unopened, said);
       unopened.hidden = !said.length;
       const any = experiments.length > 0;
       numbers.hidden = cards.hidden = !any;
       search.hidden = experiments.length < MANY;
-      if (!any && !others.length && !empty) node.append((empty = welcome(token())));
+      if (!any && !others.length && !empty) cards.after((empty = welcome(token())));
       if (any && empty) {
         empty.remove();
         empty = null;

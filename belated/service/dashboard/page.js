@@ -7,6 +7,7 @@ import { duration, el, root, say } from "./words.js";
 
 const OFTEN = 2000;
 const SELDOM = 20000;
+const SOMETIMES = 10000;
 const PATIENCE = 15000;
 const TOKEN = "belated token";
 
@@ -19,6 +20,8 @@ let turn = 0;
 let timer = 0;
 let seen = null; // when the server last answered
 let trouble = null;
+let unready = null; // why the service says that it cannot do its work
+let checked = 0;
 
 class Refused extends Error {
   constructor(status, message) {
@@ -55,6 +58,7 @@ async function poll() {
   const stop = new AbortController();
   const patience = setTimeout(() => stop.abort(), PATIENCE);
   try {
+    checkReady(stop.signal).then(status);
     const answers = await Promise.all(page.kind.asks(encodeURIComponent(page.name)).map((path) => ask(path, stop.signal)));
     if (mine !== turn) return;
     show(answers);
@@ -68,6 +72,18 @@ async function poll() {
     if (mine === turn) timer = setTimeout(poll, document.hidden ? SELDOM : OFTEN);
   }
   status();
+}
+
+/** Whether it can do its work, which is another matter than whether it answers: sometimes, and as long as it cannot. */
+async function checkReady(signal) {
+  if (!trouble && !unready && Date.now() < checked + SOMETIMES) return;
+  checked = Date.now();
+  try {
+    await ask("/ready", signal);
+    unready = null;
+  } catch (error) {
+    unready = error instanceof Refused ? error.message : null;
+  }
 }
 
 function show(answers) {
@@ -127,14 +143,17 @@ function askToken(error) {
 const why = (error) => (error.status === 403 ? `The server says: ${error.message}.` : token() ? "The server does not know this token." : "This server shows its numbers only to those who have one.");
 
 function status() {
-  lost.hidden = !trouble;
+  lost.hidden = !trouble && !unready;
   document.body.classList.toggle("stale", Boolean(trouble));
   if (trouble) {
     const ago = seen == null ? "" : `, last seen ${duration(Math.max(1, Math.round((Date.now() - seen) / 1000)))} ago`;
     say(lost, `${trouble}${ago}. Trying again.`);
+  } else if (unready) {
+    say(lost, `Not ready: ${unready}.`);
   }
-  say(pulse, trouble ? "Offline" : seen == null ? "Connecting" : "Live");
-  pulse.className = `pulse ${trouble ? "bad" : seen == null ? "" : "good"}`;
+  say(pulse, trouble ? "Offline" : unready ? "Not ready" : seen == null ? "Connecting" : "Live");
+  pulse.className = `pulse ${trouble || unready ? "bad" : seen == null ? "" : "good"}`;
+  pulse.title = trouble || unready || seen == null ? "" : "It answers, and is ready: the database takes writes";
 }
 
 setInterval(status, 1000);

@@ -150,7 +150,7 @@ class Bench:
         step = max(1, self._setting.rounds // LOOKS)
 
         def look(rounds: int) -> bool:
-            consumed = int(workspace._desk[0]["steps"]) - 1
+            consumed = int(workspace._lanes[0].desk["steps"]) - 1
             self.queued = max(self.queued, int(self._tables.tally[0]["observed"].sum()) - consumed)
             workspace._budget = step
             return True
