@@ -98,6 +98,20 @@ class Cluster:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"{self.url('postgres')}&options=-csearch_path%3D{name}"
 
+    def standby(self) -> Cluster:
+        """A server that follows this one and can only be read."""
+        made = Cluster.__new__(Cluster)
+        made._programs, made._prefix = self._programs, self._prefix
+        made.folder = Path(tempfile.mkdtemp(prefix="belated-pg-"))
+        if self._prefix:
+            shutil.chown(made.folder, self.folder.owner())
+        made._data = made.folder / "data"
+        made._call(
+            "pg_basebackup", "-h", self.folder, "-U", "belated", "-D", made._data, "-R", "-c", "fast", "--no-sync"
+        )
+        made.start()
+        return made
+
     def remove(self) -> None:
         """Stop it for good."""
         self.stop("immediate")

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +13,15 @@ import psycopg
 import pytest
 
 from belated.ledger import postgres as postgres_module
+from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Decide, Feedback, Upkeep
+from belated.ledger.export import export
+from belated.ledger.items import Decide, Feedback, Probe, Save, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import DAY, day_of
-from tests.postgres import cluster, database  # noqa: F401
+from belated.ledger.verify import verify
+from tests.postgres import Cluster, cluster, database  # noqa: F401
 from tests.rows import all_events
 from tests.test_postgres import (
     BOLD,
@@ -184,4 +190,44 @@ def test_a_day_that_somebody_has_in_hand_goes_another_time(database: str) -> Non
         assert query(database, exists) == [(False,)]
         play(one, "ads", 2, 5, Peak(), [])
         tend(one)
+        assert_clean(one)
+
+
+@pytest.mark.minutes
+def test_a_standby_is_verified_exported_and_backed_up_while_the_primary_is_written_to(
+    cluster: Cluster, database: str, tmp_path: Path
+) -> None:
+    with ledgers(database, 1) as (one,):
+        for name, forecaster in {"bold": BOLD, "qpmd": QPMD, "direct": DIRECT}.items():
+            create(one, name, forecaster=forecaster, retention_seconds=60)
+            play(one, name, 1, 20, Peak(), [])
+        standby = cluster.standby()
+        over = threading.Event()
+
+        def write() -> None:
+            seed = 2
+            while not over.is_set():
+                for name in ("bold", "qpmd", "direct"):
+                    play(one, name, seed, 3, Peak(), [])
+                one.serve([Save(limit=5)])
+                tend(one)
+                seed += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            url = database.replace(str(cluster.folder), str(standby.folder))
+            for number in range(5):
+                with closing(open_store(url)) as store:
+                    reports = list(verify(store))
+                    assert [each.verdict for each in reports] == ["identical"] * 3, reports
+                    assert export(store, "bold", tmp_path / "all.parquet") >= 20
+                    store.backup(str(tmp_path / f"copy-{number}"))
+            with closing(open_store(url, serve=True)) as store:  # it may become a primary: it is not ready until then
+                (refusal,) = Ledger(store).serve([Probe()])
+                assert "does not take writes" in str(refusal)
+        finally:
+            over.set()
+            thread.join()
+            standby.remove()
         assert_clean(one)

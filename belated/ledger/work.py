@@ -76,7 +76,8 @@ class Running:
 
     def begin(self, session: Writer, now: float) -> None:
         """The experiment is new: put its first states on record."""
-        replica = self.replica = Replica(self.player, Head(self.experiment.id), session)
+        first = Head(self.experiment.id, instances=self.experiment.forecaster.seats)
+        replica = self.replica = Replica(self.player, first, session)
         replica.start()
         session.put_states(self.experiment.id, replica.states.values())
         self._put_queues(session)
