@@ -1,7 +1,7 @@
 """Messages between the processes of one machine: many in a frame, pickled, over a socket that only they can reach.
 
-They are made of plain data, which takes a tenth of the time of objects. An experiment is no message: a worker names it
-(`sent`), and the writer tells of it as it is stored (`Told`).
+They are made of plain data, which takes a fraction of the time of objects. An experiment is no message: a worker names
+it (`sent`), and the writer tells of it as it is stored (`Told`).
 """
 
 from __future__ import annotations
