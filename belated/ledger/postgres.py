@@ -332,10 +332,9 @@ class Session:
 
     def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
         found = self._events_since(experiment, place, limit, at)
-        if not _unbroken(place, found):  # others may have made tables
-            known = set(self.days)
+        if not _unbroken(place, found):  # others may have made tables, or it is from before there were days
             self.learn_days()
-            found = self._events_since(experiment, place, limit, at) if self.days != known else found
+            found = self._events_since(experiment, place, limit, 0.0)
         return found
 
     def _events_since(self, experiment: int, place: int, limit: int, at: float) -> list[Event]:
