@@ -586,7 +586,10 @@ class Session:
         for number in present:
             if moved < limit:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
-                moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
+                sql = f"SELECT at FROM events WHERE experiment = %s AND day <> {day} AND instance <> {OWN}"
+                left = [row[0] for row in self.run(f"{sql} ORDER BY place LIMIT 1", (number,)).fetchall()]
+                before = min([old[number].before, *left])  # later events tell of what ended since then
+                moved += self._move("decisions", day, open_, (number, before), limit - moved)
         if moved < limit:
             self.run(DROP.format(tables=", ".join(f"{name}_{day}" for name in DIVIDED)))
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
