@@ -193,6 +193,46 @@ def test_a_day_that_somebody_has_in_hand_goes_another_time(database: str) -> Non
         assert_clean(one)
 
 
+def test_a_decision_stays_as_long_as_the_event_that_ended_it(database: str) -> None:
+    """Its day goes; the event is of a later one, and not behind a checkpoint yet."""
+    with ledgers(database, 1) as (one,):
+        at_day(database, -5)
+        made = create(one, **DAYS)
+        ticket = bytes.fromhex(one_of(one, made).ticket)
+        at_day(database, -4.4)
+        tend(one)
+        at_day(database, -4)
+        one.serve([Feedback(made, [(ticket, 1.0)])])
+        at_day(database, -2.5)
+        tend(one)
+        assert query(database, f"SELECT to_regclass('decisions_{int.from_bytes(ticket[:2])}') IS NULL") == [(True,)]
+        assert [kind for (kind,) in query(database, "SELECT kind FROM events")] == ["feedback"]
+        assert_clean(one)
+        at_day(database, 0)
+        tend(one)
+        assert query(database, "SELECT count(*) FROM decisions") == query(database, "SELECT count(*) FROM events")
+        assert query(database, "SELECT count(*) FROM events") == [(0,)]
+        assert_clean(one)
+
+
+def test_events_from_before_there_were_days_are_folded(database: str) -> None:
+    """A migrated log is of no day. Its statistics may have been saved in the middle of it."""
+    with ledgers(database, 1) as (one,):
+        made = create(one)
+        seen: list[Any] = []
+        play(one, "ads", 1, 5, Peak(), seen)
+        tend(one)
+        play(one, "ads", 2, 5, Peak(), seen)
+        one.serve([Save()])
+        before = one.statistics(made)
+    query(database, "UPDATE events SET day = 0")
+    with ledgers(database, 1) as (one,):
+        assert {**one.statistics(made), "at": 0} == {**before, "at": 0}
+        play(one, "ads", 3, 5, Peak(), seen)
+        assert one.statistics(made)["decisions"] == len(seen)
+        assert_clean(one)
+
+
 @pytest.mark.minutes
 def test_a_standby_is_verified_exported_and_backed_up_while_the_primary_is_written_to(
     cluster: Cluster, database: str, tmp_path: Path

@@ -263,6 +263,21 @@ def test_a_writer_that_lags_and_one_that_dies(database: str, monkeypatch: pytest
         assert_clean(two)
 
 
+def test_what_another_freed_and_put_on_record_is_free_here(database: str) -> None:
+    """The events of a state that is on record as it is after them are passed over; M = G* + 1 all the same."""
+    with ledgers(database, 2) as (one, two):
+        made = create(one)
+        (first,) = one.serve([Decide(made, [None] * 3)])
+        one.serve([Save()])
+        two.serve([Decide(find(two), [])])
+        one.serve([Feedback(made, [(bytes.fromhex(d.ticket), 1.0) for d in first[:2]])])
+        one.serve([Save()])
+        (later,) = two.serve([Decide(find(two), [None] * 2)])
+        assert query(database, "SELECT instance FROM decisions WHERE round > 3 ORDER BY round") == [(0,), (1,)]
+        assert len(later) == 2 and states(two, find(two))[0][2] == 3
+        assert_clean(one)
+
+
 def test_a_key_that_two_processes_use_at_once(database: str) -> None:
     with ledgers(database, 2) as both:
         create(both[0])

@@ -154,6 +154,31 @@ def test_retention_leaves_what_a_start_needs(file):
     both.ledger.store.close()
 
 
+@pytest.mark.parametrize("kind", ["bold", "qpmd", "direct"])
+def test_events_go_in_slices_and_what_is_left_is_verified(file, kind):
+    """Between the slices there are checkpoints that nothing follows any more."""
+    both = Both(file, kind, retention_seconds=60)
+
+    def tick(later, limit):
+        both.ledger.folder.catch_up()
+        with both.ledger.store.write() as session:
+            now = session.now() + later
+            return upkeep.tick(both.ledger.folder, both.ledger.experiments(), session, now, limit, both.ledger.faults)
+
+    for later in (1000, 1040):
+        both.play(3, 4)
+        both.play(4, 3)
+        save(both.ledger)
+        tick(later, 100)
+    both.play(1, 2)
+    slices = 0
+    while tick(1105, 3):
+        slices += 1
+        assert checked(both.ledger) == {"ads": "identical"}
+    assert slices > 2 and events(both.ledger, both.ledger.find("ads"))
+    both.end()
+
+
 LAST = "place = (SELECT max(place) FROM events WHERE kind = '%s')"
 #: What happens to rows of BOLD or of QPM-D; what who goes on says (None: it may not notice), and `verify`.
 DAMAGES = {

@@ -323,10 +323,9 @@ class Session:
 
     def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
         found = self._events_since(experiment, place, limit, at)
-        if not _unbroken(place, found):  # others may have made tables
-            known = set(self.days)
+        if not _unbroken(place, found):  # others may have made tables, or it is from before there were days
             self.learn_days()
-            found = self._events_since(experiment, place, limit, at) if self.days != known else found
+            found = self._events_since(experiment, place, limit, 0.0)
         return found
 
     def _events_since(self, experiment: int, place: int, limit: int, at: float) -> list[Event]:
@@ -578,7 +577,10 @@ class Session:
         for number in present:
             if moved < limit:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
-                moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
+                sql = f"SELECT at FROM events WHERE experiment = %s AND day <> {day} AND instance <> {OWN}"
+                left = [row[0] for row in self.run(f"{sql} ORDER BY place LIMIT 1", (number,)).fetchall()]
+                before = min([old[number].before, *left])  # later events tell of what ended since then
+                moved += self._move("decisions", day, open_, (number, before), limit - moved)
         if moved < limit:
             self._alone_with(DIVIDED, day, "DROP TABLE " + ", ".join(f"{name}_{day}" for name in DIVIDED))
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:

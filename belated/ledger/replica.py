@@ -125,6 +125,8 @@ class Replica(Rows):
                 self.place = event.place  # of no state, or in what is on record
                 if state is not None and event.place > state.place:
                     raise Damaged(f"state {state.instance} is on record after event {state.seq}, at {state.place}")
+                if state is not None and state.free and event.kind != "decide":
+                    heapq.heappush(self._idle.setdefault(state.pool, []), state.instance)
             else:
                 if row is not None and event.kind == "decide":
                     self.next = row.instance

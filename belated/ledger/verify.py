@@ -436,12 +436,14 @@ class Replay:
 
 
 def _from(kept: list[Checkpoint], first: int | None) -> Checkpoint | None:
-    """None, which is zero, where all events are there; else the oldest checkpoint, or the newest that nothing goes
-    behind."""
+    """None, which is zero, where all events are there; else the newest that nothing goes behind, or the oldest that the
+    first event is not behind: older ones may be left where events were deleted."""
     floors = [checkpoint for checkpoint in kept if checkpoint.floor]
     if floors:
         return floors[-1]
-    return None if first == 1 or not kept else kept[0]
+    if first == 1 or not kept:
+        return None
+    return next((each for each in kept if first is not None and each.state.seq >= first - 1), kept[-1])
 
 
 def _by_cell(rows: Iterable[Queued]) -> dict[int, list[bytes]]:
