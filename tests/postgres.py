@@ -11,7 +11,8 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,25 @@ class Cluster:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"{self.url('postgres')}&options=-csearch_path%3D{name}"
+
+    @contextmanager
+    def standby(self) -> Iterator[Callable[[str], str]]:
+        """A hot standby, which follows; it gives the address there of a database here."""
+        data, where = self.folder / "standby", self.folder / "standby_socket"
+        where.mkdir()
+        if self._prefix:
+            shutil.copystat(self.folder, where)
+            os.chown(where, self.folder.stat().st_uid, -1)
+        named = ("-h", self.folder, "-U", "belated")
+        self._call("pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", *named)
+        options = f"-c listen_addresses='' -c unix_socket_directories='{where}'"
+        self._call("pg_ctl", "-D", data, "-w", "-l", self.folder / "standby_log", "-o", options, "start")
+        try:
+            yield lambda url: url.replace(f"host={self.folder}", f"host={where}")
+        finally:
+            self._call("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+            for folder in (data, where):
+                shutil.rmtree(folder)
 
     def remove(self) -> None:
         """Stop it for good."""
