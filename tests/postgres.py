@@ -11,8 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,24 +98,19 @@ class Cluster:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"{self.url('postgres')}&options=-csearch_path%3D{name}"
 
-    @contextmanager
-    def standby(self) -> Iterator[Callable[[str], str]]:
-        """A hot standby, which follows; it gives the address there of a database here."""
-        data, where = self.folder / "standby", self.folder / "standby_socket"
-        where.mkdir()
+    def standby(self) -> Cluster:
+        """A server that follows this one and can only be read."""
+        made = Cluster.__new__(Cluster)
+        made._programs, made._prefix = self._programs, self._prefix
+        made.folder = Path(tempfile.mkdtemp(prefix="belated-pg-"))
         if self._prefix:
-            shutil.copystat(self.folder, where)
-            os.chown(where, self.folder.stat().st_uid, -1)
-        named = ("-h", self.folder, "-U", "belated")
-        self._call("pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", *named)
-        options = f"-c listen_addresses='' -c unix_socket_directories='{where}'"
-        self._call("pg_ctl", "-D", data, "-w", "-l", self.folder / "standby_log", "-o", options, "start")
-        try:
-            yield lambda url: url.replace(f"host={self.folder}", f"host={where}")
-        finally:
-            self._call("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
-            for folder in (data, where):
-                shutil.rmtree(folder)
+            shutil.chown(made.folder, self.folder.owner())
+        made._data = made.folder / "data"
+        made._call(
+            "pg_basebackup", "-h", self.folder, "-U", "belated", "-D", made._data, "-R", "-c", "fast", "--no-sync"
+        )
+        made.start()
+        return made
 
     def remove(self) -> None:
         """Stop it for good."""

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from belated.cli import app
 from belated.errors import InvalidState
-from belated.ledger import experiment, schema
+from belated.ledger import erase, experiment, schema
 from belated.ledger import postgres as postgres_module
 from belated.ledger import replica as replica_module
 from belated.ledger.database import open_store, shown
@@ -398,6 +398,26 @@ def test_what_expires_is_learned_once(database: str) -> None:
         found = both[0].statistics(made)
         assert found["expired"] == 300 and found["outstanding"] == 0
         assert_clean(both[0])
+
+
+def test_who_looks_and_who_creates_at_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader saw before an experiment was made here does not mean that it is gone."""
+    with ledgers(database, 2) as (one, two):
+        create(two, "other")
+        threads: list[threading.Thread] = []
+
+        def deleted(session: Any, before: Any = erase.deleted) -> Any:
+            if not threads:  # the rows are read, and nothing is known of them yet
+                threads.append(threading.Thread(target=lambda: create(one)))
+                threads[0].start()
+                threads[0].join(0.5)
+            return before(session)
+
+        monkeypatch.setattr(erase, "deleted", deleted)
+        one.refresh()
+        threads[0].join()
+        (made,) = one.serve([Decide(one.find("ads"), [None])])
+        assert not isinstance(made, Refused), made
 
 
 def test_statistics_are_folded_once_for_all(database: str) -> None:

@@ -14,8 +14,9 @@ from belated.ledger import replica as replica_module
 from belated.ledger import replicas, upkeep
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
-from belated.ledger.items import Cancel, Create, Decide, Feedback, Replace, Save, Sweep, Upkeep, ticket_of
+from belated.ledger.items import Cancel, Create, Decide, Delete, Feedback, Replace, Save, Sweep, Upkeep, ticket_of
 from belated.ledger.store import ALL
+from belated.ledger.verify import Replay, verify
 from tests.postgres import cluster  # noqa: F401
 from tests.rows import all_states, save
 from tests.test_grow import ByHand, bytes_of, checked, create, decide, events, feed, file, grow, opened, plain  # noqa: F401
@@ -151,6 +152,77 @@ def test_retention_leaves_what_a_start_needs(file):
     both.play(5, 5)
     assert checked(both.ledger) == {"ads": "identical"}
     both.ledger.store.close()
+
+
+LAST = "place = (SELECT max(place) FROM events WHERE kind = '%s')"
+#: What happens to rows of BOLD or of QPM-D; what who goes on says (None: it may not notice), and `verify`.
+DAMAGES = {
+    "state": ("bold", "DELETE FROM states WHERE instance = 1", None, "state 1 is missing"),
+    "seq": ("bold", "UPDATE states SET seq = seq + 5 WHERE instance = 0", "state 0 is on record", "its events end"),
+    "seq back": ("bold", "UPDATE states SET seq = seq - 1 WHERE instance = 0", "not the next of state 0", "events end"),
+    "event": ("bold", f"DELETE FROM events WHERE {LAST % 'feedback'} - 1", "is missing", "events of its log are"),
+    "old event": ("bold", "DELETE FROM events WHERE place = 4", None, "event 1 is missing"),
+    "instance": ("bold", f"UPDATE events SET instance = 1 WHERE {LAST % 'decide'}", "is not the next", "is missing"),
+    "home": (
+        "qpmd",
+        f"UPDATE events SET instance = 1 WHERE {LAST % 'decide'}",
+        "is not the next",
+        "of the first instance",
+    ),
+    "value": ("bold", f"UPDATE events SET value = '0.125' WHERE {LAST % 'feedback'}", None, "its decision says 0.25"),
+    "queue": ("qpmd", "DELETE FROM queue", None, "the stored queues"),
+    "ahead": ("bold", "UPDATE heads SET written = 99, counted = 99", None, "is missing"),
+    "behind": ("bold", "UPDATE heads SET written = counted + 1", "its head", "its head"),
+    "rounds": ("bold", "UPDATE heads SET rounds = 9", None, "its head says that there were 9 rounds"),
+    "none": ("bold", "UPDATE heads SET instances = 0", "its head", "its head"),
+    "outstanding": ("qpmd", "UPDATE heads SET outstanding = -1", "its head", "its head"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_what_is_damaged_is_noticed(file, what):
+    kind, sql, live, found = DAMAGES[what]
+    ledger = opened(file)
+    experiment, well = create(ledger, f"{kind}(ucb1)"), create(ledger, "bold(ucb1)", name="well")
+    made = [decide(ledger, experiment) for _ in range(8)]
+    assert [feed(ledger, experiment, each, 0.5) for each in made[:5]] == ["applied"] * 5
+    made += [decide(ledger, experiment) for _ in range(5)]
+    save(ledger)
+    made += [decide(ledger, experiment) for _ in range(3)]
+    assert [feed(ledger, experiment, each, 0.25) for each in made[5:9]] == ["applied"] * 4
+    decide(ledger, experiment)
+    assert checked(ledger) == {"ads": "identical", "well": "identical"}
+    with ledger.store.write() as session:
+        session.tell(sql + f" {'AND' if 'WHERE' in sql else 'WHERE'} experiment = {experiment.id}")
+    ledger.store.close()
+    ledger = opened(file)
+    (answer,) = ledger.serve([Decide(ledger.find("ads"), [None])])
+    assert live is None or live in str(answer), answer
+    sick, healthy = verify(ledger.store)
+    assert sick.verdict == "different" and found in sick.message, sick
+    assert healthy.verdict == "identical" and decide(ledger, ledger.find("well")).round == 1
+    assert well.id == ledger.find("well").id
+    ledger.store.close()
+
+
+def test_verify_of_what_changes_meanwhile(file, monkeypatch):
+    """An action is replaced, and an experiment deleted, between what is read of the experiment and of its log."""
+    ledger = opened(file)
+    experiment, other = create(ledger, "bold(ucb1)"), create(ledger, "bold(ucb1)", name="other")
+    made = [decide(ledger, experiment) for _ in range(6)]
+    assert {feed(ledger, experiment, each, 0.5) for each in made} == {"applied"}
+    asked = []
+
+    def run(self, before=Replay.run):
+        if not asked:
+            asked.append(ledger.serve([Replace(experiment, "b", "B"), Delete(other)]))
+            again = [decide(ledger, ledger.find("ads")) for _ in range(6)]
+            assert {feed(ledger, experiment, each, 1.0) for each in again} == {"applied"}
+        before(self)
+
+    monkeypatch.setattr(Replay, "run", run)
+    assert checked(ledger) == {"ads": "identical"} and asked
+    ledger.store.close()
 
 
 def test_verify_while_others_decide(file):

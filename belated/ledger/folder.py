@@ -75,14 +75,18 @@ class Folder:
 
     def _fold(self, number: int, last: int) -> None:
         """Read as far as that, some at a time: nobody waits for the whole."""
-        fold = self._folds[number]
         while self._upto[number] < last:
+            fold = self._folds[number]
             with self._store.read() as session:
                 events = session.events_since(number, self._upto[number], CHUNK, fold.at)
-                gone = not events and number not in session.heads([number])
+                missing = not events or events[0].place != self._upto[number] + 1
+                gone = missing and number not in session.heads([number])
+                saved = session.folds().get(number) if missing else None
             if gone:
                 return
-            if not events or events[0].place != self._upto[number] + 1:
+            if saved is not None and self._take(number, saved):  # deleted since, and in what another process saved
+                continue
+            if missing:
                 where = self._upto[number] + 1
                 self._lose(number, f"experiment {number}", Damaged(f"event {where} of its log is missing"))
                 return
@@ -91,6 +95,15 @@ class Folder:
                     return
             self.unsaved += len(events)
             self._changed.add(number)
+
+    def _take(self, number: int, saved: tuple[int, str]) -> bool:
+        """Go on from what is saved, if that knows more."""
+        found = Fold.from_json(saved[1])
+        if not isinstance(found, Fold) or saved[0] <= self._upto[number]:
+            return False
+        self._folds[number], self._upto[number], self._saved[number] = found, saved[0], saved[0]
+        self._changed.discard(number)
+        return True
 
     def _add(self, number: int, fold: Fold, event: Event) -> bool:
         try:

@@ -146,6 +146,10 @@ class Decided:
     round: int
     expires_at: float | None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By position, which takes half of the time."""
+        return Decided, (self.ticket, self.action, self.name, self.probability, self.round, self.expires_at)
+
 
 def waited() -> Refused:
     """What is answered to what was not begun."""

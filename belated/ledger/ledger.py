@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -77,6 +78,7 @@ class Ledger:
         self._lasts: dict[int, int] = {}  # where logs ended when states were last put on record
         self._gone: set[int] = set()
         self._generation: int | None = None
+        self._learning = threading.RLock()  # what was read is known before anything newer is
         #: Whether data of deleted experiments is left.
         self.erasing = False
         self.refresh()
@@ -85,6 +87,10 @@ class Ledger:
 
     def refresh(self) -> None:
         """Learn of experiments that other processes made or changed."""
+        with self._learning:
+            self._refresh()
+
+    def _refresh(self) -> None:
         with self.store.read() as session:
             generation = session.generation()
             if generation == self._generation:
@@ -336,13 +342,15 @@ class Ledger:
 
     def _committed(self, item: Item, answer: Any) -> None:
         """What had a transaction to itself is committed."""
-        for changed in self._changed.values():
-            self._remember(changed)
         self._running |= self._made
         self._made = {}
-        if isinstance(item, Delete) and not isinstance(answer, Refused):
-            self._forget({item.experiment.id})
-            self.erasing = True
+        if isinstance(item, Administration):
+            with self._learning:
+                for changed in self._changed.values():
+                    self._remember(changed)
+                if isinstance(item, Delete) and not isinstance(answer, Refused):
+                    self._forget({item.experiment.id})
+                    self.erasing = True
         if isinstance(item, Erase):
             self.erasing = answer
         if isinstance(item, Upkeep):

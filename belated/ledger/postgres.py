@@ -79,6 +79,7 @@ RACES = (
 #: The server is gone, ended the session, or became read-only.
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
+
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool, place"
@@ -128,6 +129,13 @@ def _columns(names: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> list[str]
     columns: Iterable[Iterable[Any]] = zip(*rows, strict=True)
     found = [array(TYPES.get(name, "bigint"), column) for name, column in zip(names, columns, strict=False)]
     return found or ["{}"] * len(names)
+
+
+def _unbroken(place: int, events: Sequence[Event]) -> int:
+    """How many of these follow that place without a gap: all, or what is before the first gap."""
+    if not events or events[-1].place == place + len(events):
+        return len(events)
+    return next(n for n, event in enumerate(events) if event.place != place + n + 1)
 
 
 STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps", "pool", "place")
@@ -200,6 +208,11 @@ class Session:
             found.setdefault(KEPT if ticket in self._kept or day not in self.days else day, []).append(ticket)
         return found
 
+    def _of(self, table: str, day: int) -> str:
+        """A day's table. Who reads asks for it by the whole, where it does not matter that another process dropped it;
+        who writes would wait for that, and is told at once."""
+        return f"{table}_{day}" if self._begun is not None else f"(SELECT * FROM {table} WHERE day = {day}) AS {table}"
+
     # --- reading ---
 
     def now(self) -> float:
@@ -230,8 +243,10 @@ class Session:
     def _ask_heads(self, experiments: Sequence[int] | None) -> tuple[psycopg.Cursor[Any], int]:
         """With the last events of these days; and the first of them."""
         today = day_of(time.time())  # of this machine: its clock may be wrong, but not by a day
+        if today not in self.days:  # others may have made tables since `tend`
+            self.learn_days()
         days = [day for day in (today - 1, today, today + 1) if day in self.days]
-        last = [f"(SELECT max(place) FROM events_{day} e WHERE e.experiment = h.experiment)" for day in days]
+        last = [f"(SELECT max(place) FROM {self._of('events', day)} WHERE experiment = h.experiment)" for day in days]
         sql = f"SELECT {HEADS}, greatest({', '.join(['counted', *last])}) FROM heads h"
         if experiments is None:
             return self.run(sql), today - 1
@@ -270,10 +285,9 @@ class Session:
         return self._decisions(tickets, self._ask_decisions(tickets))
 
     def _ask_decisions(self, tickets: Sequence[bytes]) -> list[psycopg.Cursor[Any]]:
-        if day_of(time.time()) not in self.days:  # others may have made tables since `tend`
-            self.learn_days()
-        sql = f"SELECT {DECISION} FROM decisions_%d WHERE ticket = ANY(%%s::bytea[])"
-        return [self.run(sql % day, (array("bytea", some),)) for day, some in sorted(self._of_days(tickets).items())]
+        sql = f"SELECT {DECISION} FROM %s WHERE ticket = ANY(%%s::bytea[])"
+        days = sorted(self._of_days(tickets).items())
+        return [self.run(sql % self._of("decisions", day), (array("bytea", some),)) for day, some in days]
 
     def _decisions(self, tickets: Sequence[bytes], asked: list[psycopg.Cursor[Any]]) -> dict[bytes, DecisionRow]:
         found = {row[0]: DecisionRow._make(row) for each in asked for row in each.fetchall()}
@@ -309,21 +323,24 @@ class Session:
 
     def events_since(self, experiment: int, place: int, limit: int, at: float = 0.0) -> list[Event]:
         found = self._events_since(experiment, place, limit, at)
-        if not found:  # others may have made tables
+        if not _unbroken(place, found):  # others may have made tables
             known = set(self.days)
             self.learn_days()
             found = self._events_since(experiment, place, limit, at) if self.days != known else found
         return found
 
     def _events_since(self, experiment: int, place: int, limit: int, at: float) -> list[Event]:
+        """From day to day. Where the clock was set back over midnight later events are of an earlier day: days are read
+        on until there is no gap."""
         found: list[Event] = []
-        first = day_of(at) - 1  # clocks may be set back
-        sql = f"SELECT {EVENT} FROM events_%d WHERE experiment = %%s AND place > %%s ORDER BY place LIMIT %%s"
+        first = day_of(at) - 1
+        sql = f"SELECT {EVENT} FROM %s WHERE experiment = %%s AND place > %%s ORDER BY place LIMIT %%s"
         for day in sorted(day for day in self.days if day >= first or (day == KEPT and first <= 1)):
-            found += [Event._make(row) for row in self.run(sql % day, (experiment, place, limit - len(found)))]
-            if len(found) == limit:
+            after = place + _unbroken(place, found)
+            rows = self.run(sql % self._of("events", day), (experiment, after, limit))
+            found = sorted([*found, *map(Event._make, rows)], key=lambda event: event.place)[:limit]
+            if _unbroken(place, found) == limit:
                 break
-            place = found[-1].place if found else place
         return found
 
     def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
@@ -544,6 +561,8 @@ class Session:
 
     def _drop(self, day: int, old: dict[int, Old], limit: int) -> int:
         """Drop the tables of a day on which nothing is left that must stay; how many rows were moved for that."""
+        if self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():  # these have a time of their own
+            return 0
         sql = " UNION ALL ".join(
             f"(SELECT 1 FROM {name}_{day} WHERE experiment = x.id LIMIT 1)" for name in DIVIDED[:3]
         )
@@ -561,14 +580,16 @@ class Session:
                 open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
                 moved += self._move("decisions", day, open_, (number, old[number].before), limit - moved)
         if moved < limit:
-            # By a function: where psycopg sees a DROP it gives up all prepared statements, in a pipeline too early.
-            self._alone_with(DIVIDED, day, f"PERFORM belated_drop({day})")
+            self._alone_with(DIVIDED, day, "DROP TABLE " + ", ".join(f"{name}_{day}" for name in DIVIDED))
             if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
                 self._dropped.add(day)
         return moved
 
     def _alone_with(self, names: Sequence[str], day: int, work: str) -> None:
-        """Do something to tables of a day unless somebody reads them for long, such as a dump: then another time."""
+        """Do something to tables of a day unless somebody reads them for long, such as a dump: then another time.
+
+        In a block: where psycopg sees a DROP in a pipeline it takes statements for prepared that the server forgets.
+        """
         tables = ", ".join([*names, *(f"{name}_{day}" for name in names)])
         self.run(
             f"DO $$ BEGIN SET LOCAL lock_timeout = '100ms'; LOCK TABLE ONLY {tables.replace(', ', ', ONLY ')} "
@@ -764,7 +785,7 @@ class Postgres:
                 session = self._begin_read()
                 try:
                     yield session
-                    session.connection.execute("COMMIT")  # after a ROLLBACK psycopg prepares all statements anew
+                    session.connection.execute("COMMIT")  # at ROLLBACK psycopg forgets all prepared statements
                 except BaseException:
                     session.connection.close()
                     raise

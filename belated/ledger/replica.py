@@ -28,10 +28,19 @@ ROOM = 64 << 20
 BESIDE = 400
 
 
+def check(head: Head, seats: int) -> None:
+    """Refuse a head that cannot be right."""
+    numbers = (head.written, head.counted, head.last, head.rounds, head.instances, head.outstanding)
+    sound = all(isinstance(each, int) for each in numbers) and 0 <= head.written <= head.counted <= head.last
+    if not (sound and 0 <= head.outstanding <= head.rounds and head.instances >= seats):
+        raise Damaged("its head (where its log stands, and how many decisions there are) cannot be right")
+
+
 class Replica(Rows):
     """One experiment, as its log has it up to `place`."""
 
     def __init__(self, player: Player, head: Head, session: Reader) -> None:
+        check(head, player.experiment.forecaster.seats)
         super().__init__(player, head.written)
         self.at = head.written_at
         self.written = head.written
@@ -114,6 +123,8 @@ class Replica(Rows):
             state = self.states.get(event.instance)
             if event.instance == OWN or (self.apart and state is not None and event.seq <= state.seq):
                 self.place = event.place  # of no state, or in what is on record
+                if state is not None and event.place > state.place:
+                    raise Damaged(f"state {state.instance} is on record after event {state.seq}, at {state.place}")
             else:
                 if row is not None and event.kind == "decide":
                     self.next = row.instance
@@ -121,11 +132,18 @@ class Replica(Rows):
                     follow(self, event, row)
                 finally:
                     self.next = None
+                self._check(event)
             self._count(event, row)
             self.at = event.at
             size = self.experiment.size_at(self.place) if event.kind == "grow" else 0
             if size:
                 self.play_on(self._whole if size == self._whole.actions else self.sized(size))
+
+    def _check(self, event: Event) -> None:
+        """The event must be the next of its state."""
+        state = self.states.get(event.instance) if self.apart or event.instance == 0 else None
+        if event.instance >= 0 and (state is None or state.seq != event.seq):
+            raise Damaged(f"event {event.place} of its log is not the next of state {event.instance}")
 
     def _count(self, event: Event, row: DecisionRow | None) -> None:
         if event.ticket is None or row is None or event.place <= self.counted:

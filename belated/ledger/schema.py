@@ -139,17 +139,6 @@ _DAYS = (
                 END IF;
             END LOOP;
         END $$""",
-    """CREATE FUNCTION belated_drop(day bigint) RETURNS void LANGUAGE plpgsql AS $$
-        DECLARE
-            name text;
-            before text := current_setting('lock_timeout');
-        BEGIN
-            PERFORM set_config('lock_timeout', '1s', true);
-            FOREACH name IN ARRAY ARRAY['decisions', 'events', 'remarks', 'keys'] LOOP
-                EXECUTE format('DROP TABLE %I', name || '_' || day);
-            END LOOP;
-            PERFORM set_config('lock_timeout', before, true);
-        END $$""",
     """CREATE FUNCTION belated_lock(
             write_lock bigint, alone boolean, experiments bigint[], OUT now float8, OUT changes bigint
         ) LANGUAGE plpgsql AS $$

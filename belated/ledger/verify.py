@@ -7,7 +7,7 @@ differently: then it is 'equal to rounding'. All is read in slices, so that nobo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any, Literal
@@ -21,7 +21,8 @@ from belated.ledger.experiment import Experiment
 from belated.ledger.follow import follow
 from belated.ledger.items import read_value
 from belated.ledger.player import Memory, Player
-from belated.ledger.store import OWN, Checkpoint, DecisionRow, Event, ExperimentRow, State, Store
+from belated.ledger.replica import check
+from belated.ledger.store import ALL, OWN, Checkpoint, DecisionRow, Event, ExperimentRow, Queued, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
 
 Verdict = Literal["identical", "equal to rounding", "different", "not replayed"]
@@ -32,6 +33,8 @@ Told = tuple[Event, DecisionRow | None]
 NEAR = 1e-9
 #: Events and states that are read at a time; bytes of states.
 CHUNK = 2000
+#: How often an experiment is replayed that others change meanwhile.
+TRIES = 5
 BYTES = 16 << 20
 
 
@@ -63,14 +66,34 @@ class Different(Exception):
 def verify(store: Store) -> Iterator[Report]:
     """A report for each experiment."""
     with store.read() as session:
-        rows = session.experiments()
-    for row in rows:
+        names = {row.id: row.name for row in session.experiments()}
+    for number, name in names.items():
         try:
-            yield _replay(row, store)
+            report = _as_it_is(number, store)
         except store.spoils:
             raise
         except Exception as error:  # damaged rows may fail in any way
-            yield Report(row.name, "different", 0, 0, f"what is stored cannot be read: {error!r}")
+            report = Report(name, "different", 0, 0, f"what is stored cannot be read: {error!r}")
+        if report is not None:
+            yield report
+
+
+def _as_it_is(number: int, store: Store) -> Report | None:
+    """The report of an experiment; None if it was deleted. One that changed meanwhile is replayed again."""
+    row = _row(number, store)
+    for _ in range(TRIES):
+        if row is None:
+            return None
+        report, before = _replay(row, store), row
+        row = _row(number, store)
+        if report.good or row == before:
+            break
+    return report
+
+
+def _row(number: int, store: Store) -> ExperimentRow | None:
+    with store.read() as session:
+        return next((row for row in session.experiments() if row.id == number), None)
 
 
 def _replay(row: ExperimentRow, store: Store) -> Report:
@@ -102,6 +125,8 @@ class Replay:
         self.states = 0
         self.events = 0
         self.exact = True
+        # Events of the log: how many, the place of the first, those of the experiment's own, and the last round.
+        self._read, self._first, self._own, self._rounds = 0, 1 << 62, list[int](), 0
 
     def run(self) -> None:
         """Replay all that is in the log now; Different names the first difference."""
@@ -110,7 +135,8 @@ class Replay:
             head = session.heads([number]).get(number)
             if head is None:
                 raise Different("it has no log")
-            self._last = head.last
+            check(head, self.experiment.forecaster.seats)
+            self._head = head
             # Actions that were added before logs had places are told of by the events of each state.
             found = session.growths(number)
         new = set(self.experiment.added)
@@ -120,6 +146,29 @@ class Replay:
             self._apart()
         else:
             self._all()
+        self._check_places()
+
+    def _counted(self, events: Iterator[Told]) -> Iterator[Told]:
+        """The same, with their places and rounds on a list."""
+        for event, row in events:
+            self._count(event)
+            if event.kind == "decide" and row is not None and event.place <= self._head.counted:
+                self._rounds = max(self._rounds, row.round)
+            yield event, row
+
+    def _count(self, event: Event) -> None:
+        if event.place <= self._head.last:
+            self._read += 1
+            self._first = min(self._first, event.place)
+
+    def _check_places(self) -> None:
+        """The log has no gaps, but for what was deleted before its first event; the head has not fewer rounds."""
+        first, last = self._first, self._head.last
+        found = self._read + sum(first < place <= last for place in self._own)
+        if self._read and found != last - first + 1:
+            raise Different(f"{found} events of its log are there from {first} to {last}")
+        if self._rounds > self._head.rounds:
+            raise Different(f"its head says that there were {self._head.rounds} rounds, its log {self._rounds}")
 
     # --- what is read ---
 
@@ -156,9 +205,13 @@ class Replay:
     def _rules(self) -> None:
         """The experiment's own rules must come out of its own events."""
         known, rules = 0, dict[str, Any]()
-        for event, _ in self._events(OWN - 1, 1 << 62):
+        for event, _ in self._events(ALL - 1, 1 << 62):
+            if event.instance == ALL:
+                self._count(event)
+                continue
             if event.instance != OWN:
                 break
+            self._own.append(event.place)
             where = f"change {event.seq} of the rules"
             if event.seq != known + 1:
                 raise Different(f"{where}: change {known + 1} is missing")
@@ -183,7 +236,7 @@ class Replay:
         """State by state. Those made since they were last put on record have events only."""
         stored = self._stored()
         known = next(stored, None)
-        for instance, own in groupby(self._events(OWN, 1 << 62), lambda pair: pair[0].instance):
+        for instance, own in groupby(self._counted(self._events(OWN, 1 << 62)), lambda pair: pair[0].instance):
             while known is not None and known[0].instance < instance:
                 self._one(*known, iter(()))
                 known = next(stored, None)
@@ -215,6 +268,8 @@ class Replay:
         room.states[stored.instance] = state
         if not on_record:
             self.states += 1
+            if first is not None and first[0].place <= self._head.written:
+                raise Different(f"state {stored.instance} is missing")
         elif state.seq == stored.seq:
             self._meet(room, [stored])
         # What is on record may be younger than the events that were read before it.
@@ -243,7 +298,8 @@ class Replay:
             while some := session.states_after(self.experiment.id, stored[-1].instance if stored else -1, CHUNK):
                 stored += some
             checkpoints = session.checkpoints(self.experiment.id)
-        events = self._events(OWN, 1 << 62)
+            self._queued = _by_cell(session.queued(self.experiment.id))
+        events = self._counted(self._events(OWN, 1 << 62))
         first = next(events, None)
         chosen = _from(checkpoints.get(0, []), None if first is None else first[0].seq)
         place = 0 if chosen is None else chosen.state.place
@@ -262,7 +318,7 @@ class Replay:
         if room.states[0].seq == at:
             self._meet_all(room, stored)
         for event, row in chain(() if first is None else (first,), events):
-            if event.place > self._last and event.seq > at:
+            if event.place > self._head.last and event.seq > at:
                 break  # the log goes on while it is read
             before, room.place = room.states[0].seq, event.place - 1
             room.next = None if row is None else row.instance
@@ -277,7 +333,9 @@ class Replay:
             raise Different(f"instance {stored.instance} after event {stored.seq}: its events end at {seq}")
 
     def _meet_all(self, room: Memory, stored: list[State]) -> None:
-        """All states as they are on record."""
+        """All states as they are on record, and the queues."""
+        if _by_cell(row for queue in room.queues.values() for row in queue) != self._queued:
+            raise Different(f"after event {stored[0].seq}: the stored queues are not what its events lead to")
         if len(room.states) != len(stored):
             raise Different(f"{len(stored)} instances are stored, {len(room.states)} come out")
         self._meet(room, stored)
@@ -320,6 +378,8 @@ class Replay:
         if event.seq <= state.seq:
             return
         where = f"instance {event.instance}, event {event.seq} ({event.kind})"
+        if event.instance and not self.experiment.apart:
+            raise Different(f"{where}: every event is of the first instance here")
         if event.seq != state.seq + 1:
             raise Different(f"{where}: event {state.seq + 1} is missing")
         self.events += 1
@@ -332,6 +392,8 @@ class Replay:
                     f"{where}: action {event.action} is added to {self.experiment.size_at(event.place) - 1}"
                 )
             room.play_on(self._of(self.experiment.size_at(event.place)))
+        if row is not None and event.kind in ("feedback", "stale", "default") and row.value != event.value:
+            raise Different(f"{where}: the value is {event.value}, its decision says {row.value}")
         made = follow(room, event, row)
         if made is not None and self.experiment.learner.states_probability and made.probability != event.probability:
             self.exact = False
@@ -380,6 +442,14 @@ def _from(kept: list[Checkpoint], first: int | None) -> Checkpoint | None:
     if floors:
         return floors[-1]
     return None if first == 1 or not kept else kept[0]
+
+
+def _by_cell(rows: Iterable[Queued]) -> dict[int, list[bytes]]:
+    """What waits in each queue, in order."""
+    found: dict[int, list[bytes]] = {}
+    for row in rows:
+        found.setdefault(row.cell, []).append(row.value)
+    return found
 
 
 def _near(one: Any, two: Any) -> bool:

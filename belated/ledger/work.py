@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from belated.kernels.states import state_dtype
+from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.follow import letter_of
 from belated.ledger.items import Decided, write_value
@@ -39,16 +40,25 @@ class Running:
         """The replica, with all that is in the log, which nobody else may write to meanwhile."""
         replica = self.replica
         if replica is None or replica.place > head.last or replica.is_far_behind(head):
-            self.forget()
-            replica = Replica(self.player, head, session)
+            replica = self._anew(head, session)
         replica.session = session
         try:
-            replica.catch_up(head)
+            try:
+                replica.catch_up(head)
+            except Damaged:
+                if replica.place >= head.written:
+                    raise
+                replica = self._anew(head, session)  # what it did not read yet may have been deleted since
+                replica.catch_up(head)
         except BaseException:
             self.forget()
             raise
         self.replica = replica
         return replica
+
+    def _anew(self, head: Head, session: Writer) -> Replica:
+        self.forget()
+        return Replica(self.player, head, session)
 
     def change(self, experiment: Experiment, player: Player | None = None) -> None:
         """The experiment is another now: others changed it, and its log will say so."""
@@ -66,7 +76,8 @@ class Running:
 
     def begin(self, session: Writer, now: float) -> None:
         """The experiment is new: put its first states on record."""
-        replica = self.replica = Replica(self.player, Head(self.experiment.id), session)
+        first = Head(self.experiment.id, instances=self.experiment.forecaster.seats)
+        replica = self.replica = Replica(self.player, first, session)
         replica.start()
         session.put_states(self.experiment.id, replica.states.values())
         self._put_queues(session)

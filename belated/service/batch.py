@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 from belated.ledger import experiment
 from belated.ledger.errors import Refused
@@ -37,6 +37,16 @@ class Busy(Exception):
     """Too much is waiting."""
 
 
+class Answer(Protocol):
+    """Where an answer goes: a future, or what is cheaper."""
+
+    def done(self) -> bool:
+        """Whether there is one, or nobody wants it any more."""
+
+    def set_result(self, answer: Any, /) -> None:
+        """Here it is."""
+
+
 class Waiting(NamedTuple):
     """An item with what was found out about it, and the answer to come."""
 
@@ -44,7 +54,7 @@ class Waiting(NamedTuple):
     lane: int | None
     size: int
     weight: int
-    future: asyncio.Future[Any]
+    future: Answer
 
 
 class Batcher:
@@ -78,25 +88,36 @@ class Batcher:
         """Whether the thread works."""
         return self._thread.is_alive()
 
-    def submit(self, item: Item, weight: int = 1, *, always: bool = False) -> asyncio.Future[Any]:
-        """The answer to come; Busy if too much waits. Call it from the event loop."""
-        lane, size, cost = _measured(item)
+    def submit(
+        self, item: Item, weight: int = 1, *, always: bool = False, to: Answer | None = None
+    ) -> asyncio.Future[Any]:
+        """The answer to come; Busy if too much waits. Call it from the event loop.
+
+        Who says where it goes `to` sees to it themselves that nothing is begun for nobody.
+        """
+        return self._put(item, _measured(item), weight, always, to)
+
+    def submit_list(self, item: Decide | Feedback | Cancel, to: Answer | None = None) -> asyncio.Future[Any]:
+        """The answer to a request that may be large: it is served in slices, and others go between."""
+        lane, size, _ = measured = _measured(item)
+        if size <= item.experiment.slice:
+            return self._put(item, measured, size, False, to)
+        return asyncio.ensure_future(self._in_slices(item, lane, size))
+
+    def _put(
+        self, item: Item, measured: tuple[int | None, int, int], weight: int, always: bool, to: Any
+    ) -> asyncio.Future[Any]:
+        lane, size, cost = measured
         if not always and self._is_full(lane, weight):
             raise Busy
         self._weigh(lane, weight)
-        future = self._loop.create_future()
-        begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
-        if isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
-            self._attendant.attend(item, future)
-        self._turns.put(lane, Waiting(item, lane, size, weight, future), size * cost)
-        return future
-
-    def submit_list(self, item: Decide | Feedback | Cancel) -> asyncio.Future[Any]:
-        """The answer to a request that may be large: it is served in slices, and others go between."""
-        lane, size, _ = _measured(item)
-        if size <= item.experiment.slice:
-            return self.submit(item, size)
-        return asyncio.ensure_future(self._in_slices(item, lane, size))
+        if to is None:
+            to = self._loop.create_future()
+            begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
+            if isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
+                self._attendant.attend(item, to)
+        self._turns.put(lane, Waiting(item, lane, size, weight, to), size * cost)
+        return cast(asyncio.Future[Any], to)
 
     async def _in_slices(self, item: Decide | Feedback | Cancel, lane: int | None, size: int) -> Any:
         answers: list[Any] = []
@@ -160,6 +181,7 @@ class Batcher:
     def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
         for each, answer in zip(batch, answers, strict=True):
             self._weigh(each.lane, -each.weight)
+            self._attendant.dismiss(each.future)
             if not each.future.done():
                 each.future.set_result(answer)
 

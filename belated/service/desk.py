@@ -38,7 +38,7 @@ from belated.ledger.items import (
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import Token
 from belated.service import api
-from belated.service.batch import Batcher
+from belated.service.batch import Answer, Batcher
 from belated.service.health import PATIENCE, SILENT, Readiness
 from belated.service.metrics import Metrics, Numbers
 from belated.service.tracing import Tracer, both
@@ -159,11 +159,11 @@ class Desk:
         """Those that cannot be used, and why."""
         return self.ledger.unopened()
 
-    def submit(self, item: Item) -> asyncio.Future[Any]:
-        return self.batcher.submit(item)
+    def submit(self, item: Item, to: Answer | None = None) -> asyncio.Future[Any]:
+        return self.batcher.submit(item, to=to)
 
-    def submit_list(self, item: Decide | Feedback | Cancel) -> asyncio.Future[Any]:
-        return self.batcher.submit_list(item)
+    def submit_list(self, item: Decide | Feedback | Cancel, to: Answer | None = None) -> asyncio.Future[Any]:
+        return self.batcher.submit_list(item, to)
 
     async def _ask(self, item: Item) -> Any:
         answer = await self.submit(item)

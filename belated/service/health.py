@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
@@ -34,8 +33,10 @@ class Attendant:
         self._patience = patience
         self._leave = leave or _leave
         self._notice = min(NOTICE, patience)
-        #: Those who came last, oldest first: hardly any of them still waits when it is looked at.
-        self._new: deque[tuple[float, Asked, asyncio.Future[Any], Receive]] = deque()
+        #: Who waits and was not looked at yet, oldest first. Hardly anybody is here for long, and what is not kept is
+        #: not in the way: a moment's requests are megabytes.
+        self._new: dict[Any, tuple[float, Asked, Receive]] = {}
+        self._looking = False
 
     def attend(self, item: Asked, future: asyncio.Future[Any]) -> None:
         """Somebody waits for this."""
@@ -43,19 +44,30 @@ class Attendant:
         item.until = min(item.until, now + self._patience)  # another process may have set it before
         receive = CONNECTION.get()
         if receive is not None:
-            if not self._new:
-                future.get_loop().call_later(self._notice, self._look)
-            self._new.append((now + self._notice, item, future, receive))
+            self._new[future] = now + self._notice, item, receive
+            if not self._looking:
+                self._look_later(future.get_loop())
+
+    def dismiss(self, future: object) -> None:
+        """Nobody waits for it any more: there is an answer."""
+        self._new.pop(future, None)
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looking = True
+        loop.call_later(self._notice, self._look)
 
     def _look(self) -> None:
         now = time.monotonic()
-        while self._new and self._new[0][0] <= now:
-            _, item, future, receive = self._new.popleft()
+        self._looking = False
+        for future, (at, item, receive) in list(self._new.items()):
+            if at > now:
+                break
+            del self._new[future]
             if not future.done():
                 watch = asyncio.ensure_future(self._watch(item, future, receive))
                 future.add_done_callback(partial(_end, watch))
         if self._new:
-            asyncio.get_running_loop().call_later(self._notice, self._look)
+            self._look_later(asyncio.get_running_loop())
 
     async def _watch(self, item: Asked, future: asyncio.Future[Any], receive: Receive) -> None:
         with suppress(TimeoutError):

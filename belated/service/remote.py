@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from belated.errors import InvalidState
@@ -25,7 +24,7 @@ from belated.ledger.items import Asked, By, Cancel, Decide, Feedback, Item, Reco
 from belated.ledger.store import Token
 from belated.service.health import PATIENCE, PROBE, Attendant
 from belated.service.metrics import Metrics, Numbers
-from belated.service.wire import WORKER, Line, News, Told
+from belated.service.wire import Line, News, Told, opened, sent
 
 log = logging.getLogger("belated")
 
@@ -74,12 +73,17 @@ class Remote:
 
     # --- what is asked ---
 
-    def _ask(self, word: str, *given: Any) -> asyncio.Future[Any]:
+    def _expect(self) -> tuple[Line, int, asyncio.Future[Any]]:
+        """An answer, by a number."""
         if self._line is None:
             raise Refused("storage", AWAY)
         serial = next(self._serials)
         future = self._waiting[serial] = asyncio.get_running_loop().create_future()
-        self._line.say((serial, word, given))
+        return self._line, serial, future
+
+    def _ask(self, word: str, *given: Any) -> asyncio.Future[Any]:
+        line, serial, future = self._expect()
+        line.say((serial, word, given))
         return future
 
     def submit(self, item: Item) -> asyncio.Future[Any]:
@@ -89,9 +93,9 @@ class Remote:
         return self._attended("submit_list", item)
 
     def _attended(self, word: str, item: Any) -> asyncio.Future[Any]:
-        future = self._ask(word, item)
-        assert isinstance(item, Asked)
+        line, serial, future = self._expect()
         self._attendant.attend(item, future)
+        line.say((serial, word, sent(item)))
         return future
 
     def _leave(self, item: Asked, future: asyncio.Future[Any]) -> None:
@@ -162,13 +166,16 @@ class Remote:
                 self._here.set()
                 continue
             future = self._waiting.pop(serial, None)
-            if future is None or future.done():
+            if future is None:
+                continue
+            self._attendant.dismiss(future)
+            if future.done():
                 continue
             if not good:
                 future.set_exception(value)
                 continue
             try:
-                future.set_result(_opened(value) if isinstance(value, Told) else value)
+                future.set_result(opened(value) if isinstance(value, Told) else value)
             except Exception as error:
                 future.set_exception(error)
 
@@ -179,7 +186,7 @@ class Remote:
         for told in news.changed:
             name = told.row.name
             try:
-                self._named[name] = _opened(told)
+                self._named[name] = opened(told)
             except Exception as error:
                 self._named.pop(name, None)
                 self._broken[name] = f"{name} cannot be opened: {hinted(error)}"
@@ -218,10 +225,6 @@ class Remote:
         while True:
             with contextlib.suppress(OSError):
                 self._gone.clear()
-                await loop.create_unix_connection(lambda: Line(WORKER, self._receive, self._lost), self._address)
+                await loop.create_unix_connection(lambda: Line(self._receive, self._lost), self._address)
                 await self._gone.wait()
             await asyncio.sleep(RETRY)
-
-
-def _opened(told: Told) -> Experiment:
-    return replace(Experiment.from_row(told.row), trouble=told.trouble)

@@ -22,7 +22,7 @@ class Turns(Generic[Entry]):
     def __init__(self) -> None:
         self._lanes: OrderedDict[object, deque[tuple[Entry, int]]] = OrderedDict()
         self._some = threading.Condition(threading.Lock())
-        self._idle = False  # whether somebody waits for some
+        self._idle = False  # whether somebody waits for some and was not told yet
         self._count = 0
         self._closed = False
 
@@ -35,6 +35,7 @@ class Turns(Generic[Entry]):
             self._lanes.setdefault(lane, deque()).append((entry, cost))
             self._count += 1
             if self._idle:
+                self._idle = False
                 self._some.notify()
 
     def close(self) -> None:
@@ -49,7 +50,6 @@ class Turns(Generic[Entry]):
             while not self._lanes and not self._closed:
                 self._idle = True
                 self._some.wait()
-            self._idle = False
             return bool(self._lanes)
 
     def take(self, budget: int) -> list[Entry]:

@@ -14,12 +14,13 @@ from typing import Any
 
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
+from belated.ledger.items import Asked, waited
 from belated.service import api
 from belated.service.batch import Busy
 from belated.service.desk import SWEEP, Desk
 from belated.service.health import CONNECTION
 from belated.service.metrics import Metrics, Place
-from belated.service.wire import WRITER, Line, Named, News
+from belated.service.wire import Line, News, received, told
 from belated.service.workers import end_in_time
 
 log = logging.getLogger("belated")
@@ -36,16 +37,42 @@ TOLD = (Refused, Busy, StorageError, api.Malformed)
 
 
 class Asker:
-    """Somebody who waits at a worker, as a connection of ASGI: whether they left is all that is asked of it."""
+    """Somebody who waits at a worker: where an answer goes, and a connection of ASGI that can only end.
 
-    def __init__(self) -> None:
-        self._left = asyncio.Event()
+    Most are answered at once and never asked whether they left.
+    """
+
+    __slots__ = ("_answer", "_done", "_gone", "_left", "item", "serial")
+
+    def __init__(self, serial: int, answer: Callable[[int, bool, Any], None]) -> None:
+        self.serial = serial
+        self.item: Asked | None = None  #: what goes with them, if it was not begun
+        self._answer = answer
+        self._done = self._left = False
+        self._gone: asyncio.Event | None = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, answer: Any) -> None:
+        self.end(True, answer)
+
+    def end(self, good: bool, answer: Any) -> None:
+        """The answer, or why there is none."""
+        self._done = True
+        self._answer(self.serial, good, answer)
 
     def leave(self) -> None:
-        self._left.set()
+        self._left = True
+        if self._gone is not None:
+            self._gone.set()
+        if self.item is not None and self.item.leave() and not self._done:
+            self.set_result(waited())
 
     async def __call__(self) -> dict[str, Any]:
-        await self._left.wait()
+        if not self._left:
+            self._gone = self._gone or asyncio.Event()
+            await self._gone.wait()
         return {"type": "http.disconnect"}
 
 
@@ -53,7 +80,7 @@ class Clerk:
     """Answers one worker."""
 
     def __init__(self, desk: Desk, clerks: set[Clerk]) -> None:
-        self.line = Line(WRITER, self._receive, self._end)
+        self.line = Line(self._receive, self._end)
         self._desk = desk
         self._clerks = clerks
         self._known: dict[int, Experiment] = {}
@@ -65,7 +92,7 @@ class Clerk:
         """What of the experiments the worker does not know yet."""
         now = {each.id: each for each in self._desk.experiments()}
         broken = self._desk.unopened()
-        changed: Any = [each for each in now.values() if self._known.get(each.id) is not each]
+        changed = [told(each) for each in now.values() if self._known.get(each.id) is not each]
         gone = [each.name for each in self._known.values() if each.id not in now]
         if changed or gone or broken != self._broken:
             self._known, self._broken = now, broken
@@ -73,54 +100,57 @@ class Clerk:
 
     def _receive(self, line: Line, messages: list[Any]) -> None:
         for serial, word, given in messages:
+            if word == "leave":
+                if serial in self._asking:
+                    self._asking[serial].leave()
+                continue
+            asker = self._asking[serial] = Asker(serial, self._answer)
             try:
-                if word == "leave":
-                    if serial in self._asking:
-                        self._asking[serial].leave()
-                    continue
-                self._begin(serial, word, given)
+                self._begin(asker, word, given)
             except Exception as error:
-                self._say(serial, False, error)
+                asker.end(False, error)
 
-    def _begin(self, serial: int, word: str, given: tuple[Any, ...]) -> None:
-        asker = Asker()
+    def _begin(self, asker: Asker, word: str, given: tuple[Any, ...]) -> None:
         CONNECTION.set(asker)
         if word in ITEMS:
-            given[0].experiment = self._find(given[0].experiment)
-        elif word not in WORDS:
+            kind, number, name, parts = given
+            item = received(kind, self._find(number, name), parts)
+            future = getattr(self._desk, word)(item, asker)
+            if future is asker:
+                asker.item = item
+                return
+        elif word in WORDS:
+            future = asyncio.ensure_future(getattr(self._desk, word)(*given))
+        else:
             raise ValueError(f"{word!r} cannot be asked")
-        future = asyncio.ensure_future(getattr(self._desk, word)(*given))
-        self._asking[serial] = asker
-        future.add_done_callback(partial(self._done, serial))
+        future.add_done_callback(partial(_pass_on, asker))
 
-    def _find(self, named: Named) -> Experiment:
-        found = self._known.get(named.id)
+    def _find(self, number: int, name: str) -> Experiment:
+        found = self._known.get(number)
         if found is None:
-            raise Refused("unknown_experiment", f"{named.name} was deleted")
+            raise Refused("unknown_experiment", f"{name} was deleted")
         return found
 
-    def _done(self, serial: int, future: asyncio.Future[Any]) -> None:
+    def _answer(self, serial: int, good: bool, value: Any) -> None:
         del self._asking[serial]
-        error = None if future.cancelled() else future.exception()
-        if error is None and not future.cancelled():
-            self._say(serial, True, future.result())
-        else:
-            self._say(serial, False, error)
-
-    def _say(self, serial: int, good: bool, value: Any) -> None:
         if not good and not isinstance(value, TOLD):
             log.error("a request failed", exc_info=value)
             value = Refused("internal", "this request failed")
         if value is None or isinstance(value, Experiment):  # what was changed is known before it is said to be
             for clerk in self._clerks:
                 clerk.tell()
-        self.line.say((serial, good, value))
+        self.line.say((serial, good, told(value) if isinstance(value, Experiment) else value))
 
     def _end(self, line: Line) -> None:
         """The worker is gone, and so is everybody who waited there."""
         self._clerks.discard(self)
-        for asker in self._asking.values():
+        for asker in list(self._asking.values()):
             asker.leave()
+
+
+def _pass_on(asker: Asker, future: asyncio.Future[Any]) -> None:
+    error = asyncio.CancelledError() if future.cancelled() else future.exception()
+    asker.end(error is None, future.result() if error is None else error)
 
 
 async def attend(
