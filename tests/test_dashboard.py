@@ -416,7 +416,7 @@ def test_who_writes_and_who_did_what(opened, tmp_path):
         page.get_by_text("Who did what").click()
         line = page.locator("details tbody tr").first
         shows(line.locator("td").nth(1), HOSTILE[0])
-        assert line.locator("td").all_inner_texts()[3:5] == ["created", "ads"]
+        assert line.locator("td").all_inner_texts()[2:4] == ["created", "ads"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     finally:
         server.end()

@@ -54,7 +54,7 @@ function row(each) {
 export function log(call) {
   const body = el("tbody");
   const told = el("p", { class: "quiet", role: "status", text: "Loading." });
-  const heads = ["When", "Who", "From", "What", "Experiment", "Details"];
+  const heads = ["When", "Who", "What", "Experiment", "From", "Details"];
   const table = el("table", { class: "wide told-of", hidden: true }, el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col", text })))), body);
   const node = el(
     "details",
@@ -82,7 +82,7 @@ export function log(call) {
     const looks = JSON.stringify(lines);
     if (looks === drawn) return;
     drawn = looks;
-    const cells = (line) => [when(line.at), line.who, line.address || "–", line.what, line.experiment ?? "–", line.detail];
+    const cells = (line) => [when(line.at), line.who, line.what, line.experiment ?? "–", line.address || "–", line.detail];
     body.replaceChildren(...lines.map((line) => el("tr", {}, ...cells(line).map((text) => el("td", { text })))));
   }
   return { node, update: () => look(false) };

@@ -7,7 +7,7 @@ const FIELDS = [
   ["expiry_seconds", "A decision expires after", "seconds; empty: never. Open decisions keep their time"],
   ["on_expiry", "What is learned then", "drop, or a reward"],
   ["outstanding", "Open decisions at most", ""],
-  ["retention_seconds", "Events are kept for", "seconds, 60 at least; empty: always"],
+  ["retention_seconds", "Events and ended decisions are kept for", "seconds, 60 at least; empty: always"],
 ];
 const NEVER = new Set(["expiry_seconds", "retention_seconds"]);
 
