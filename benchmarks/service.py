@@ -73,15 +73,16 @@ def fill(file: Path) -> None:
             CREATE TEMP TABLE n AS
                 WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {OUTSTANDING})
                 SELECT i, randomblob(16) AS ticket FROM c;
-            INSERT INTO states (experiment, instance, seq, free, state, held, steps)
-                SELECT experiment, i, seq, free, state, held, steps FROM states, n WHERE instance = 0;
+            INSERT INTO states (experiment, instance, seq, free, state, held, steps, place)
+                SELECT experiment, i, seq, free, state, held, steps, 1 + i FROM states, n WHERE instance = 0;
             INSERT INTO decisions
                 (ticket, experiment, round, instance, number, action, probability, decided_at, state, stale)
                 SELECT n.ticket, experiment, 1 + i, i, number, action, probability, decided_at, state, stale
                 FROM n, decisions WHERE round = 1;
-            INSERT INTO events (experiment, instance, seq, kind, ticket, action, probability, at)
-                SELECT experiment, i, seq, kind, n.ticket, action, probability, at FROM n, events WHERE events.id = 1;
-            UPDATE experiments SET rounds = 1 + {OUTSTANDING};
+            INSERT INTO events (experiment, place, instance, seq, kind, ticket, action, probability, at)
+                SELECT experiment, 1 + i, i, seq, kind, n.ticket, action, probability, at FROM n, events WHERE place = 1;
+            UPDATE heads SET counted = 1 + {OUTSTANDING}, written = 1 + {OUTSTANDING}, rounds = 1 + {OUTSTANDING},
+                instances = 1 + {OUTSTANDING}, outstanding = 1 + {OUTSTANDING};
             """
         )
     database.close()

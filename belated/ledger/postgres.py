@@ -55,6 +55,8 @@ READERS = 4
 CHUNK = 2000
 #: Where what must stay is kept when its day goes, and what is older than days.
 KEPT = 0
+#: Seconds by which clocks may be wrong, or be set back.
+WRONG = 2 * 3600.0
 #: Days for which there are tables ahead.
 AHEAD = 2
 #: Days on which an idempotency key that is good may have been used, back from today.
@@ -242,22 +244,23 @@ class Session:
 
     def _ask_heads(self, experiments: Sequence[int] | None) -> tuple[psycopg.Cursor[Any], int]:
         """With the last events of these days; and the first of them."""
-        today = day_of(time.time())  # of this machine: its clock may be wrong, but not by a day
-        if today not in self.days:  # others may have made tables since `tend`
+        now = time.time()  # of this machine: its clock may be wrong, but not by so much
+        if day_of(now) not in self.days:  # others may have made tables since `tend`
             self.learn_days()
-        days = [day for day in (today - 1, today, today + 1) if day in self.days]
+        around = sorted({day_of(now - WRONG), day_of(now), day_of(now + WRONG)})
+        days = [day for day in around if day in self.days]
         last = [f"(SELECT max(place) FROM {self._of('events', day)} WHERE experiment = h.experiment)" for day in days]
         sql = f"SELECT {HEADS}, greatest({', '.join(['counted', *last])}) FROM heads h"
         if experiments is None:
-            return self.run(sql), today - 1
-        return self.run(f"{sql} WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)), today - 1
+            return self.run(sql), around[0]
+        return self.run(f"{sql} WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)), around[0]
 
     def _heads(self, rows: Iterable[Sequence[Any]], first: int) -> dict[int, Head]:
         return {row[0]: self._with_end(Head._make(row), first) for row in rows}
 
     def _with_end(self, head: Head, first: int) -> Head:
         """Where nobody put states on record for days, the last event may be older: that is looked for once."""
-        since = day_of(head.written_at) - 1
+        since = day_of(head.written_at - WRONG)
         if since >= first or not head.written_at:
             return head
         known, upto, last = self.ends.get(head.experiment, (0.0, 0, 0))
