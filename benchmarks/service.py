@@ -80,7 +80,8 @@ def fill(file: Path) -> None:
                 SELECT n.ticket, experiment, 1 + i, i, number, action, probability, decided_at, state, stale
                 FROM n, decisions WHERE round = 1;
             INSERT INTO events (experiment, place, instance, seq, kind, ticket, action, probability, at)
-                SELECT experiment, 1 + i, i, seq, kind, n.ticket, action, probability, at FROM n, events WHERE place = 1;
+                SELECT experiment, 1 + i, i, seq, kind, n.ticket, action, probability, at
+                FROM n, events WHERE place = 1;
             UPDATE heads SET counted = 1 + {OUTSTANDING}, written = 1 + {OUTSTANDING}, rounds = 1 + {OUTSTANDING},
                 instances = 1 + {OUTSTANDING}, outstanding = 1 + {OUTSTANDING};
             """
