@@ -195,7 +195,7 @@ class Save:
     """Put learner states on record, about so many: of the experiments at work here, or of all. Answer: whether more are
     to be written. `last`: this process stops then."""
 
-    limit: int = 2000
+    limit: int = 500
     all: bool = False
     last: bool = False
 

@@ -49,6 +49,8 @@ from belated.ledger.store import (
 
 #: Seconds that a statement waits for a lock, and that a process may be silent within a transaction.
 PATIENCE = 15
+#: Statements that stay prepared: some for each day that feedback may come from.
+PREPARED = 1000
 #: Connections for reading, at most.
 READERS = 4
 #: Rows that are read at a time.
@@ -697,6 +699,7 @@ class Postgres:
             self._url, autocommit=True, application_name="belated", connect_timeout=10,
             keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000,
         )  # fmt: skip
+        connection.prepared_max = PREPARED
         try:  # not as options of the connection, which a pooler between does not pass on
             settings = SETTINGS if self._writes else SETTINGS | {"default_transaction_read_only": "on"}
             sql = ", ".join(["set_config(%s, %s, false)"] * len(settings))

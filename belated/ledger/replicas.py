@@ -48,7 +48,8 @@ def known(session: Reader, now: float) -> list[dict[str, Any]]:
 
 
 def _lines(session: Reader) -> list[Any]:
-    return session.ask("SELECT key, value FROM meta WHERE key LIKE ? ORDER BY key", (KEY + "%",))
+    rows = session.ask("SELECT key, value FROM meta WHERE key >= ? AND key < ? ORDER BY key", ("replica", "replicb"))
+    return [row for row in rows if row[0].startswith(KEY)]
 
 
 def _read(text: str) -> dict[str, Any]:
