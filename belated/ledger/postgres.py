@@ -14,9 +14,8 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import psycopg
@@ -24,13 +23,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.ledger import schema
+from belated.ledger.arrays import array, columns, unnest
 from belated.ledger.errors import Raced, StorageError
 from belated.ledger.files import make_private
-from belated.ledger.schema import DIVIDED
+from belated.ledger.past import DECISION, EVENT, KEPT, PATIENCE, Past
 from belated.ledger.store import (
-    DAY,
     HEAD,
-    OWN,
     Checkpoint,
     Closing,
     DecisionRow,
@@ -38,7 +36,6 @@ from belated.ledger.store import (
     ExperimentRow,
     Head,
     Key,
-    Old,
     Queued,
     Remark,
     State,
@@ -47,16 +44,12 @@ from belated.ledger.store import (
     state_row,
 )
 
-#: Seconds that a statement waits for a lock, and that a process may be silent within a transaction.
-PATIENCE = 15
 #: Statements that stay prepared: some for each day that feedback may come from.
 PREPARED = 1000
 #: Connections for reading, at most.
 READERS = 4
 #: Rows that are read at a time.
 CHUNK = 2000
-#: Where what must stay is kept when its day goes, and what is older than days.
-KEPT = 0
 #: Seconds by which clocks may be wrong, or be set back.
 WRONG = 2 * 3600.0
 #: Days for which there are tables ahead.
@@ -88,51 +81,7 @@ CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
 STATE = "instance, seq, free, state, held, steps, pool, place"
 HEADS = ", ".join(HEAD)
-EVENT = ", ".join(Event._fields)
-DECISION = ", ".join(DecisionRow._fields)
 TOKEN = ", ".join(Token._fields)
-
-#: Columns by name, as PostgreSQL types.
-TYPES = {
-    **dict.fromkeys(("ticket", "state_data", "held", "context", "memo", "digest", "blob"), "bytea"),
-    **dict.fromkeys(("kind", "state", "value", "allowed", "answer", "key", "text"), "text"),
-    **dict.fromkeys(("probability", "delay", "at", "decided_at", "expires_at", "closed_at", "written_at"), "float8"),
-}
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-WRITTEN: dict[str, Callable[[Any], str]] = {
-    "bytea": lambda data: f'"\\\\x{data.hex()}"',
-    "text": _quoted,
-    "float8": repr,
-    "bigint": str,
-}
-
-
-def array(kind: str, values: Iterable[Any]) -> str:
-    r"""Values as the text of a PostgreSQL array: a third of what psycopg's own lists cost, and always of one type.
-
-    >>> print(array("bigint", [1, None]), array("bytea", [b"a"]), array("text", ['say "\\"']))
-    {1,NULL} {"\\x61"} {"say \"\\\""}
-    """
-    written = WRITTEN[kind]
-    return "{" + ",".join(["NULL" if value is None else written(value) for value in values]) + "}"
-
-
-@cache
-def _unnest(names: tuple[str, ...]) -> str:
-    arrays = ", ".join(f"%s::{TYPES.get(name, 'bigint')}[]" for name in names)
-    return f"unnest({arrays}) AS r({', '.join(names)})"
-
-
-def _columns(names: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Rows as one array a column, for `_unnest` of the same names."""
-    columns: Iterable[Iterable[Any]] = zip(*rows, strict=True)
-    found = [array(TYPES.get(name, "bigint"), column) for name, column in zip(names, columns, strict=False)]
-    return found or ["{}"] * len(names)
 
 
 def _unbroken(place: int, events: Sequence[Event]) -> int:
@@ -146,7 +95,7 @@ STATE_COLUMNS = ("instance", "seq", "free", "state_data", "held", "steps", "pool
 CHECKPOINT_COLUMNS = ("experiment", *STATE_COLUMNS, "blob", "floor", "at")
 
 
-class Session:
+class Session(Past):
     """One connection; in a `write`, one transaction, in pipeline mode."""
 
     def __init__(self, connection: psycopg.Connection[Any], days: set[int], ends: dict[int, Any]) -> None:
@@ -159,9 +108,6 @@ class Session:
         self._made: set[int] = set()  # days whose tables this transaction made
         self._dropped: set[int] = set()
         self._kept: set[bytes] = set()  # tickets whose decisions are kept, though their day may have tables
-
-    def run(self, sql: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
-        return self.connection.execute(sql, values, prepare=True, binary=True)
 
     def begin(self, *, alone: bool, lock: Sequence[int]) -> None:
         """Start to write, with the logs of these experiments. The clock stands still until the end."""
@@ -308,9 +254,9 @@ class Session:
         names = ("experiment", "key")
         today = day_of(time.time()) + 1  # of this machine, whose clock may be behind
         days = [KEPT, *(day for day in range(today - KEY_DAYS - 1, today + 1) if day in self.days)]
-        columns = _columns(names, wanted)
-        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {_unnest(names)} JOIN keys_"
-        asked = [self.run(f"{sql}{day} k ON k.experiment = r.experiment AND k.key = r.key", columns) for day in days]
+        given = columns(names, wanted)
+        sql = f"SELECT k.experiment, k.key, digest, answer, at FROM {unnest(names)} JOIN keys_"
+        asked = [self.run(f"{sql}{day} k ON k.experiment = r.experiment AND k.key = r.key", given) for day in days]
         return (row for each in asked for row in each.fetchall())
 
     def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
@@ -433,25 +379,24 @@ class Session:
     def put_heads(self, rows: Iterable[Head]) -> None:
         others = ", ".join(f"{name} = excluded.{name}" for name in HEAD[1:])
         self.run(
-            f"INSERT INTO heads ({HEADS}) SELECT * FROM {_unnest(HEAD)} "
-            f"ON CONFLICT (experiment) DO UPDATE SET {others}",
-            _columns(HEAD, (row[:-1] for row in rows)),
+            f"INSERT INTO heads ({HEADS}) SELECT * FROM {unnest(HEAD)} ON CONFLICT (experiment) DO UPDATE SET {others}",
+            columns(HEAD, (row[:-1] for row in rows)),
         )
 
     def put_states(self, experiment: int, states: Iterable[State]) -> None:
         rows = map(state_row, states)
         self.run(
-            f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {_unnest(STATE_COLUMNS)} "
+            f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {unnest(STATE_COLUMNS)} "
             "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, "
             "state = excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool, "
             "place = excluded.place",
-            (experiment, *_columns(STATE_COLUMNS, rows)),
+            (experiment, *columns(STATE_COLUMNS, rows)),
         )
 
     def add_decisions(self, rows: Sequence[DecisionRow]) -> None:
         names, day = DecisionRow._fields, self._today()
-        sql = f"INSERT INTO decisions_{day} ({DECISION}, day) SELECT r.*, {day} FROM {_unnest(names)}"
-        self.run(sql, _columns(names, rows))
+        sql = f"INSERT INTO decisions_{day} ({DECISION}, day) SELECT r.*, {day} FROM {unnest(names)}"
+        self.run(sql, columns(names, rows))
 
     def end(self, rows: Iterable[Closing]) -> None:
         names = Closing._fields
@@ -459,65 +404,56 @@ class Session:
         for day, tickets in sorted(self._of_days(known).items()):
             self.run(
                 f"UPDATE decisions_{day} d SET state = r.state, value = r.value, closed_at = r.closed_at, "
-                f"stale = r.stale FROM {_unnest(names)} WHERE d.ticket = r.ticket",
-                _columns(names, [known[ticket] for ticket in tickets]),
+                f"stale = r.stale FROM {unnest(names)} WHERE d.ticket = r.ticket",
+                columns(names, [known[ticket] for ticket in tickets]),
             )
 
     def add_events(self, rows: Sequence[Event]) -> None:
         names, day = Event._fields, self._today()
-        sql = f"INSERT INTO events_{day} ({EVENT}, day) SELECT r.*, {day} FROM {_unnest(names)}"
-        self.run(sql, _columns(names, rows))
+        sql = f"INSERT INTO events_{day} ({EVENT}, day) SELECT r.*, {day} FROM {unnest(names)}"
+        self.run(sql, columns(names, rows))
 
     def add_remarks(self, rows: Iterable[Remark]) -> None:
         names, day = Remark._fields, self._today()
-        sql = f"INSERT INTO remarks_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {_unnest(names)}"
-        self.run(sql, _columns(names, rows))
+        sql = f"INSERT INTO remarks_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {unnest(names)}"
+        self.run(sql, columns(names, rows))
 
     def count(self, counts: dict[tuple[int, str], int]) -> None:
         names = ("experiment", "kind", "count")
         self.run(
-            f"INSERT INTO counters (experiment, kind, count) SELECT * FROM {_unnest(names)} "
+            f"INSERT INTO counters (experiment, kind, count) SELECT * FROM {unnest(names)} "
             "ON CONFLICT (experiment, kind) DO UPDATE SET count = counters.count + excluded.count",
-            _columns(names, [(*key, by) for key, by in sorted(counts.items())]),
+            columns(names, [(*key, by) for key, by in sorted(counts.items())]),
         )
 
     def push(self, rows: Iterable[Queued]) -> None:
         names = ("experiment", "cell", "position", "blob")
-        sql = f"INSERT INTO queue (experiment, cell, position, value) SELECT * FROM {_unnest(names)}"
-        self.run(f"{sql} ON CONFLICT DO NOTHING", _columns(names, rows))
+        sql = f"INSERT INTO queue (experiment, cell, position, value) SELECT * FROM {unnest(names)}"
+        self.run(f"{sql} ON CONFLICT DO NOTHING", columns(names, rows))
 
     def pull(self, rows: Iterable[tuple[int, int, int]]) -> None:
         names = ("experiment", "cell", "position")
         self.run(
-            f"DELETE FROM queue q USING {_unnest(names)} "
+            f"DELETE FROM queue q USING {unnest(names)} "
             "WHERE q.experiment = r.experiment AND q.cell = r.cell AND q.position = r.position",
-            _columns(names, rows),
+            columns(names, rows),
         )
 
     def add_keys(self, rows: Iterable[Key]) -> None:
         names, day = Key._fields, self._today()
-        sql = f"INSERT INTO keys_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {_unnest(names)}"
-        self.run(sql, _columns(names, rows))
+        sql = f"INSERT INTO keys_{day} ({', '.join(names)}, day) SELECT r.*, {day} FROM {unnest(names)}"
+        self.run(sql, columns(names, rows))
 
     def extend_key(self, row: Key) -> None:
         sql = "UPDATE keys SET answer = %s WHERE experiment = %s AND key = %s"
         self.run(sql, (row.answer, row.experiment, row.key))
 
-    def purge_keys(self, before: float, limit: int) -> int:
-        """Whole days of them."""
-        for day in sorted(self.days - {KEPT}):
-            if day < day_of(before) and self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():
-                self._alone_with(("keys",), day, f"TRUNCATE keys_{day}")
-        sql = f"SELECT experiment, key FROM keys_{KEPT} WHERE at < %s LIMIT %s"
-        sql = f"DELETE FROM keys_{KEPT} WHERE (experiment, key) IN ({sql}) RETURNING 1"
-        return len(self.run(sql, (before, limit)).fetchall())
-
     def put_folds(self, rows: Iterable[tuple[int, int, str]]) -> None:
         names = ("experiment", "upto", "text")
         self.run(
-            f"INSERT INTO folds (experiment, upto, counters) SELECT * FROM {_unnest(names)} ON CONFLICT (experiment) "
+            f"INSERT INTO folds (experiment, upto, counters) SELECT * FROM {unnest(names)} ON CONFLICT (experiment) "
             "DO UPDATE SET upto = excluded.upto, counters = excluded.counters WHERE folds.upto < excluded.upto",
-            _columns(names, rows),
+            columns(names, rows),
         )
 
     def add_token(self, token: Token) -> None:
@@ -540,107 +476,12 @@ class Session:
         written = [(c.experiment, *state_row(c.state), c.queue, int(c.floor), c.at) for c in rows]
         self.run(
             f"INSERT INTO checkpoints (experiment, {STATE}, queue, floor, at) "
-            f"SELECT * FROM {_unnest(CHECKPOINT_COLUMNS)} ON CONFLICT (experiment, instance, seq) DO UPDATE SET "
+            f"SELECT * FROM {unnest(CHECKPOINT_COLUMNS)} ON CONFLICT (experiment, instance, seq) DO UPDATE SET "
             "free = excluded.free, state = excluded.state, held = excluded.held, steps = excluded.steps, "
             "pool = excluded.pool, place = excluded.place, queue = excluded.queue, floor = excluded.floor, "
             "at = excluded.at",
-            _columns(CHECKPOINT_COLUMNS, written),
+            columns(CHECKPOINT_COLUMNS, written),
         )
-
-    def purge(self, old: dict[int, Old], now: float, limit: int) -> int:
-        """Days on which all is past go with their tables. What must stay of them is kept elsewhere before."""
-        gone, today = 0, day_of(now)
-        for day in sorted(self.days - {KEPT}):
-            if day >= today or gone >= limit:
-                break
-            ends = {number: each for number, each in old.items() if (day + 1) * DAY <= each.before}
-            gone += self._drop(day, ends, limit - gone)
-        for experiment, (before, place) in old.items():
-            if gone >= limit:
-                break
-            if now - before >= DAY:  # what is left of days that others still need
-                before = day_of(before) * DAY
-            gone += self._purge({"experiment": experiment, "before": before, "place": place, "limit": limit - gone})
-        return gone
-
-    def _drop(self, day: int, old: dict[int, Old], limit: int) -> int:
-        """Drop the tables of a day on which nothing is left that must stay; how many rows were moved for that."""
-        if self.run(f"SELECT 1 FROM keys_{day} LIMIT 1").fetchall():  # these have a time of their own
-            return 0
-        sql = " UNION ALL ".join(
-            f"(SELECT 1 FROM {name}_{day} WHERE experiment = x.id LIMIT 1)" for name in DIVIDED[:3]
-        )
-        present = [row[0] for row in self.run(f"SELECT id FROM experiments x WHERE EXISTS ({sql})").fetchall()]
-        if not set(present) <= old.keys():
-            return 0
-        sql = f"SELECT max(place) FROM events_{day} WHERE experiment = %s"
-        for number in present:
-            last = self.run(sql, (number,)).fetchall()[0][0]
-            if last is not None and last > old[number].place:
-                return 0
-        moved = self._move("events", day, f"instance = {OWN}", (), limit)
-        for number in present:
-            if moved < limit:
-                open_ = "experiment = %s AND (state = 'open' OR closed_at >= %s)"
-                sql = f"SELECT at FROM events WHERE experiment = %s AND day <> {day} AND instance <> {OWN}"
-                left = [row[0] for row in self.run(f"{sql} ORDER BY place LIMIT 1", (number,)).fetchall()]
-                before = min([old[number].before, *left])  # later events tell of what ended since then
-                moved += self._move("decisions", day, open_, (number, before), limit - moved)
-        if moved < limit:
-            self._alone_with(DIVIDED, day, "DROP TABLE " + ", ".join(f"{name}_{day}" for name in DIVIDED))
-            if self.run("SELECT to_regclass(%s) IS NULL", (f"decisions_{day}",)).fetchall()[0][0]:
-                self._dropped.add(day)
-        return moved
-
-    def _alone_with(self, names: Sequence[str], day: int, work: str) -> None:
-        """Do something to tables of a day unless somebody reads them for long, such as a dump: then another time.
-
-        In a block: where psycopg sees a DROP in a pipeline it takes statements for prepared that the server forgets.
-        """
-        tables = ", ".join([*names, *(f"{name}_{day}" for name in names)])
-        self.run(
-            f"DO $$ BEGIN SET LOCAL lock_timeout = '100ms'; LOCK TABLE ONLY {tables.replace(', ', ', ONLY ')} "
-            f"IN ACCESS EXCLUSIVE MODE; {work}; SET LOCAL lock_timeout = '{PATIENCE}s'; "
-            "EXCEPTION WHEN lock_not_available THEN NULL; END $$"
-        )
-
-    def _move(self, table: str, day: int, which: str, values: tuple[Any, ...], limit: int) -> int:
-        """Keep rows beyond their day."""
-        columns = DECISION if table == "decisions" else EVENT
-        key = "ticket" if table == "decisions" else "experiment, place"
-        sql = f"DELETE FROM {table}_{day} WHERE ({key}) IN (SELECT {key} FROM {table}_{day} WHERE {which} LIMIT %s)"
-        sql = f"WITH old AS ({sql} RETURNING {columns}) INSERT INTO {table}_{KEPT} ({columns}, day)"
-        return len(self.run(f"{sql} SELECT {columns}, {KEPT} FROM old RETURNING 1", (*values, limit)).fetchall())
-
-    def _purge(self, values: dict[str, Any]) -> int:
-        def gone(sql: str, values: dict[str, Any]) -> int:
-            return len(self.connection.execute(f"{sql} RETURNING 1", values, prepare=True).fetchall())
-
-        old = (
-            "WITH old AS (SELECT place, day FROM events WHERE experiment = %(experiment)s AND place <= %(place)s "
-            f"AND at < %(before)s AND instance <> {OWN} ORDER BY place LIMIT %(limit)s) "
-        )
-        sql = f"{old} DELETE FROM events e USING old WHERE e.experiment = %(experiment)s"
-        count = gone(f"{sql} AND e.place = old.place AND e.day = old.day", values)
-        if count < values["limit"]:  # no event tells of what ended before the oldest that is left
-            sql = f"SELECT at FROM events WHERE experiment = %s AND instance <> {OWN} ORDER BY place LIMIT 1"
-            first = [row[0] for row in self.run(sql, (values["experiment"],)).fetchall()]
-            ended = values | {"before": min([values["before"], *first])}
-            sql = "SELECT ticket, day FROM decisions WHERE experiment = %(experiment)s AND state <> 'open' "
-            sql += "AND closed_at < %(before)s ORDER BY round LIMIT %(limit)s"
-            sql = (
-                f"WITH old AS ({sql}) DELETE FROM decisions d USING old WHERE d.ticket = old.ticket AND d.day = old.day"
-            )
-            count += gone(sql, ended)
-        if count < values["limit"]:
-            count += gone("DELETE FROM remarks WHERE experiment = %(experiment)s AND at < %(before)s", ended)
-            gone(
-                "DELETE FROM checkpoints c WHERE experiment = %(experiment)s AND seq < "
-                "(SELECT max(seq) FROM checkpoints k WHERE k.experiment = c.experiment AND k.instance = c.instance "
-                "AND k.at <= %(before)s)",
-                values,
-            )
-        return count
 
 
 def _address(url: str) -> dict[str, Any]:
