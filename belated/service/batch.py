@@ -29,8 +29,10 @@ log = logging.getLogger("belated")
 #: transaction takes at most, where states are small.
 WAITING = 20_000
 TOGETHER = experiment.TOGETHER
-#: Seconds to wait for as many as came before, where a transaction costs much more than what is in it: on PostgreSQL.
+#: Seconds to wait for as many as came before, and how often, where a transaction costs much more than what is in it: on
+#: PostgreSQL. (Else those who come from several workers go in two halves by turns.)
 LINGER = 0.001
+LINGERS = 3
 
 
 class Busy(Exception):
@@ -161,12 +163,14 @@ class Batcher:
 
     def _run(self) -> None:
         while self._turns.wait():
-            if self._linger and len(self._turns) < self._before:
+            for _ in range(LINGERS if self._linger else 0):
+                if len(self._turns) >= self._before:
+                    break
                 time.sleep(self._linger)
             batch = self._turns.take(TOGETHER)
-            self._before = len(batch)
             started = time.perf_counter()
             answers = self._serve([each.item for each in batch])
+            self._before = len(batch) + len(self._turns)
             self._watch(len(batch), sum([each.size for each in batch]), time.perf_counter() - started)
             self._loop.call_soon_threadsafe(self._resolve, batch, answers)
 
