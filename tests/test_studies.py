@@ -14,6 +14,7 @@ from scipy.stats import ttest_ind, ttest_rel
 
 import belated as bl
 from belated.errors import CertificateError, InvalidArgument
+from belated.forecasters import factories
 from belated.studies import comparing
 from belated.studies.cells import CERTIFIED, Play, Table
 from belated.studies.results import Results, labels
@@ -176,6 +177,24 @@ def test_the_key_of_a_plain_learner_follows_its_code():
     assert len({key(each) for each in [plain(), *changed]}) == 6
     with pytest.raises(InvalidArgument, match="has no stable description"):
         key(plain(tail=np.random.default_rng(0)))
+
+
+def test_no_default_is_taken_for_one_seen_before():
+    def learner(default):
+        class Learner:
+            def predict(self, context, first=0):
+                return first, 1.0
+
+            def update(self, context, action, probability, feedback, last=default):
+                return last
+
+        return Learner
+
+    def digests(default):
+        return {factories.digest(learner(default)) for _ in range(20)}
+
+    assert len(digests(1)) == len(digests(2)) == 1
+    assert digests(1) != digests(2)
 
 
 # --- the store ---

@@ -48,11 +48,14 @@ def name_of(factory: Any) -> str:
 
 def digest(factory: Any) -> str:
     """A digest of what a factory does; Unsupported if something that it refers to has no stable description."""
-    return hashlib.sha256("\0".join(_told(factory, "learner", set())).encode()).hexdigest()
+    return hashlib.sha256("\0".join(_told(factory, "learner", {})).encode()).hexdigest()
 
 
-def _told(thing: Any, where: str, seen: set[int]) -> Iterator[str]:
-    """What there is to say of a thing, all that it refers to included, each once."""
+def _told(thing: Any, where: str, seen: dict[int, Any]) -> Iterator[str]:
+    """What there is to say of a thing, all that it refers to included, each once.
+
+    What was seen is kept: the number of a thing that is gone may be given to the next.
+    """
     thing = source(thing)
     if isinstance(thing, SIMPLE):
         yield f"{where}={thing!r}"
@@ -60,7 +63,7 @@ def _told(thing: Any, where: str, seen: set[int]) -> Iterator[str]:
     if id(thing) in seen:
         yield f"{where} again"
         return
-    seen.add(id(thing))
+    seen[id(thing)] = thing
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         yield f"{where}={thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
     elif isinstance(thing, ModuleType) and not _is_installed(thing.__name__):
