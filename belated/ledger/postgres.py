@@ -131,14 +131,6 @@ class Session(Past):
 
     # --- days ---
 
-    def learn_days(self) -> None:
-        """Which days have tables."""
-        sql = "SELECT relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
-        sql += " WHERE i.inhparent = to_regclass('decisions')"
-        found = {int(row[0].rpartition("_")[2]) for row in self.run(sql).fetchall()}
-        self.days |= found
-        self.days &= found
-
     def _today(self) -> int:
         """Today, which has tables from now on."""
         return self.make_day(day_of(self.now()))

@@ -35,6 +35,7 @@ from belated.ledger.store import (
     Remark,
     State,
     Token,
+    ended,
     state_row,
 )
 
@@ -316,23 +317,19 @@ class Session:
         return gone
 
     def _purge(self, values: dict[str, Any]) -> int:
-        sql = "SELECT place FROM events WHERE experiment = :experiment AND place <= :place AND at < :before "
-        sql = f"place IN ({sql} AND instance <> {OWN} ORDER BY place LIMIT :limit)"
-        gone = self.run(f"DELETE FROM events WHERE experiment = :experiment AND {sql}", values).rowcount
-        if gone < values["limit"]:  # no event tells of what ended before the oldest that is left
-            sql = f"SELECT at FROM events WHERE experiment = :experiment AND instance <> {OWN} ORDER BY place LIMIT 1"
-            first = [row[0] for row in self.run(sql, values)]
-            ended = values | {"before": min([values["before"], *first])}
-            sql = "SELECT id FROM decisions WHERE experiment = :experiment AND state <> 'open' AND closed_at < :before"
-            gone += self.run(f"DELETE FROM decisions WHERE id IN ({sql} ORDER BY round LIMIT :limit)", ended).rowcount
-        if gone < values["limit"]:
-            gone += self.run("DELETE FROM remarks WHERE experiment = :experiment AND at < :before", ended).rowcount
+        sql = "SELECT place FROM events WHERE experiment = :experiment AND place <= :place"
+        sql = f"place IN ({sql} AND instance <> {OWN} ORDER BY place LIMIT :limit) RETURNING ticket, kind"
+        gone = self.run(f"DELETE FROM events WHERE experiment = :experiment AND {sql}", values).fetchall()
+        self.many("DELETE FROM decisions WHERE ticket = ?", ended(gone))
+        count = len(gone)
+        if count < values["limit"]:
+            count += self.run("DELETE FROM remarks WHERE experiment = :experiment AND at < :before", values).rowcount
             self.run(
                 "DELETE FROM checkpoints WHERE experiment = :experiment AND seq < (SELECT max(seq) FROM checkpoints k "
                 "WHERE k.experiment = :experiment AND k.instance = checkpoints.instance AND k.at <= :before)",
                 values,
             )
-        return gone
+        return count
 
 
 class SQLite:

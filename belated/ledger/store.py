@@ -197,7 +197,7 @@ class Checkpoint(NamedTuple):
 
 
 class Old(NamedTuple):
-    """What of an experiment is past its retention: what happened before that time, and events up to that place."""
+    """What of an experiment is past its retention: events up to that place; of the rest what is before that time."""
 
     before: float
     place: int
@@ -329,8 +329,9 @@ class Writer(Reader, Protocol):
     def add_checkpoints(self, rows: Iterable[Checkpoint]) -> None: ...
 
     def purge(self, old: dict[int, Old], now: float, limit: int) -> int:
-        """Delete what is past the retention of these experiments, the oldest first: events, decisions that ended and of
-        which no event tells any more, remarks, and checkpoints that are older than one at which all can begin.
+        """Delete what is past the retention of these experiments: events from the first on, each decision with the
+        event that ended it, remarks, and checkpoints that are older than one at which all can begin. What goes is found
+        by its place in the log, and not by its time: clocks are set back.
 
         At most about so many rows; returns how many went."""
 
@@ -356,6 +357,11 @@ class Store(Protocol):
     def backup(self, file: str) -> None: ...
 
     def close(self) -> None: ...
+
+
+def ended(events: Iterable[tuple[bytes | None, str]]) -> list[tuple[bytes]]:
+    """The tickets of those decisions that ended by these events, of which ticket and kind are given."""
+    return [(ticket,) for ticket, kind in events if ticket is not None and kind != "decide"]
 
 
 def day_of(at: float) -> int:

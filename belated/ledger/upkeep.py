@@ -1,8 +1,8 @@
 """What keeps a database for years: states of earlier versions, retention, and forgetting what is no longer needed.
 
 Retention: every half of an experiment's `retention_seconds`, states that changed get a checkpoint. Events that lie
-before a checkpoint older than `retention_seconds` are deleted, then the decisions that had ended by then and what was
-remarked about them; `verify` starts at the checkpoint. What is open stays, and so do states and statistics.
+before a checkpoint older than `retention_seconds` are deleted, and with the event that ended it each decision, and
+remarks of that age; `verify` starts at the checkpoint. What is open stays, and so do states and statistics.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _check(experiment: Experiment, session: Writer, now: float, limit: int) -> b
     """Checkpoints of all states that changed, if it is time for that: some of them; whether more are to be made."""
     number, retention = experiment.id, experiment.retention or 0.0
     begun = session.meta(f"checking {number}")
-    if not begun and now < float(session.meta(f"checkpointed {number}") or experiment.created_at) + retention / 2:
+    last = float(session.meta(f"checkpointed {number}") or experiment.created_at)
+    if not begun and last <= now < last + retention / 2:  # one that is to come was made before the clock was set back
         return False
     head = session.heads([number])[number]
     after, upto = json.loads(begun) if begun else (-1, head.written)  # all states are on record as far as that
@@ -76,10 +77,10 @@ def _covered(experiment: Experiment, session: Writer, now: float) -> int:
     """Up to which place of the log all events lie before checkpoints that are old enough to begin at."""
     number, before = experiment.id, now - (experiment.retention or 0.0)
     made = json.loads(session.meta(f"covered {number}") or "[]")
-    old = [each for each in made if each[0] <= before]
-    if len(old) > 1:
-        session.set_meta(f"covered {number}", json.dumps(made[len(old) - 1 :]))
-    return int(old[-1][1]) if old else 0
+    old = [at for at, each in enumerate(made) if each[0] <= before]
+    if old and old[-1]:
+        session.set_meta(f"covered {number}", json.dumps(made[old[-1] :]))
+    return int(made[old[-1]][1]) if old else 0
 
 
 def queue_bytes(experiment: Experiment, session: Reader) -> bytes:
