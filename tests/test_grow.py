@@ -324,7 +324,8 @@ def test_retention_and_verify_across_a_growth(ledger, at):
         sizes = {len(each.state.data) for some in kept.values() for each in some}
     assert len(sizes) == (1 if at == "before" else 2)  # states that were not used since are as they were
     with ledger.store.write() as session:  # all that lies before the newest checkpoint
-        assert session.purge({experiment.id: Old(session.now() + 1, 10_000)}, session.now() + 2, 10_000) > 0
+        place = session.heads([experiment.id])[experiment.id].written
+        assert session.purge({experiment.id: Old(session.now() + 1, place)}, session.now() + 2, 10_000) > 0
     assert checked(ledger) == {"ads": "identical"}
 
 

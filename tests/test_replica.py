@@ -185,7 +185,7 @@ DAMAGES = {
     "state": ("bold", "DELETE FROM states WHERE instance = 1", None, "state 1 is missing"),
     "seq": ("bold", "UPDATE states SET seq = seq + 5 WHERE instance = 0", "state 0 is on record", "its events end"),
     "seq back": ("bold", "UPDATE states SET seq = seq - 1 WHERE instance = 0", "not the next of state 0", "events end"),
-    "event": ("bold", f"DELETE FROM events WHERE {LAST % 'feedback'} - 1", "is missing", "events of its log are"),
+    "event": ("bold", f"DELETE FROM events WHERE {LAST % 'feedback'} - 1", "is missing", "of its log is missing"),
     "old event": ("bold", "DELETE FROM events WHERE place = 4", None, "event 1 is missing"),
     "instance": ("bold", f"UPDATE events SET instance = 1 WHERE {LAST % 'decide'}", "is not the next", "is missing"),
     "home": (
@@ -199,6 +199,26 @@ DAMAGES = {
     "ahead": ("bold", "UPDATE heads SET written = 99, counted = 99", None, "is missing"),
     "behind": ("bold", "UPDATE heads SET written = counted + 1", "its head", "its head"),
     "rounds": ("bold", "UPDATE heads SET rounds = 9", None, "its head says that there were 9 rounds"),
+    "round": ("bold", "UPDATE decisions SET round = 3 WHERE round = 14", None, "round 3 is recorded, 14 comes out"),
+    "rounds of two": (
+        "bold",
+        "UPDATE decisions SET round = 21 - round WHERE round BETWEEN 10 AND 11",
+        None,
+        "round 11 is recorded, 10 comes out",
+    ),
+    "more rounds": (
+        "bold",
+        "UPDATE heads SET rounds = 19",
+        None,
+        "round 20 is recorded, 18 comes out",
+    ),
+    "last event": (
+        "qpmd",
+        f"DELETE FROM events WHERE {LAST % 'decide'}",
+        None,
+        "9 decisions are open, its log leaves 8",
+    ),
+    "instances": ("bold", "UPDATE heads SET instances = 99", None, "there were 99 instances, 8 come out"),
     "none": ("bold", "UPDATE heads SET instances = 0", "its head", "its head"),
     "outstanding": ("qpmd", "UPDATE heads SET outstanding = -1", "its head", "its head"),
 }
@@ -228,6 +248,34 @@ def test_what_is_damaged_is_noticed(file, what):
     assert healthy.verdict == "identical" and decide(ledger, ledger.find("well")).round == 1
     assert well.id == ledger.find("well").id
     ledger.store.close()
+
+
+@pytest.mark.parametrize("last", ["feedback", "decide", "replace"])
+def test_a_log_that_lost_its_end_is_noticed(file, last):
+    """Nothing after it tells of it, and its decision may be gone too: others know that there was more."""
+    ledger = opened(file)
+    experiment = create(ledger, "bold(ucb1)")
+    made = [decide(ledger, experiment) for _ in range(3)]
+    save(ledger)
+    if last == "feedback":
+        assert feed(ledger, experiment, made[0], 0.5) == "applied"
+        told = "2 decisions are open, its log leaves 3"
+    elif last == "decide":
+        assert feed(ledger, experiment, made[0], 0.5) == "applied"
+        assert decide(ledger, experiment).round == 4
+        ledger.folder.catch_up()
+        with ledger.store.write() as session:
+            ledger.folder.save(session)
+            session.tell("DELETE FROM decisions WHERE round = 4")
+        told = "its log ends at 4, and its statistics are saved at 5"
+    else:
+        ledger.serve([Replace(experiment, "b", "B")])
+        told = "its log ends at 3, and an action was replaced or added at 4"
+    with ledger.store.write() as session:
+        session.tell("DELETE FROM events WHERE place = (SELECT max(place) FROM events)")
+    (report,) = verify(ledger.store)
+    ledger.store.close()
+    assert report.verdict == "different" and told in report.message, report
 
 
 def test_verify_of_what_changes_meanwhile(file, monkeypatch):

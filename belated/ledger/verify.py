@@ -20,8 +20,8 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.follow import follow
 from belated.ledger.items import read_value
+from belated.ledger.order import Order, moment
 from belated.ledger.player import Memory, Player
-from belated.ledger.replica import check
 from belated.ledger.store import ALL, OWN, Checkpoint, DecisionRow, Event, ExperimentRow, Queued, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
 
@@ -125,20 +125,16 @@ class Replay:
         self.states = 0
         self.events = 0
         self.exact = True
-        # Events of the log: how many, the place of the first, those of the experiment's own, and the last round.
-        self._read, self._first, self._own, self._rounds = 0, 1 << 62, list[int](), 0
+        self._first = 1 << 62  # the place of the first event that may go
 
     def run(self) -> None:
         """Replay all that is in the log now; Different names the first difference."""
         number = self.experiment.id
         with self.store.read() as session:
-            head = session.heads([number]).get(number)
-            if head is None:
-                raise Different("it has no log")
-            check(head, self.experiment.forecaster.seats)
-            self._head = head
+            known = moment(session, self.experiment)
             # Actions that were added before logs had places are told of by the events of each state.
             found = session.growths(number)
+        self._head = known.head
         new = set(self.experiment.added)
         self.growths = {at: [each[:2] for each in some if each[2] not in new] for at, some in found.items()}
         self._rules()
@@ -146,29 +142,13 @@ class Replay:
             self._apart()
         else:
             self._all()
-        self._check_places()
+        Order(self.experiment, known).check(self.store, self._first)
 
-    def _counted(self, events: Iterator[Told]) -> Iterator[Told]:
-        """The same, with their places and rounds on a list."""
+    def _noted(self, events: Iterator[Told]) -> Iterator[Told]:
+        """The same, of which the first is known then."""
         for event, row in events:
-            self._count(event)
-            if event.kind == "decide" and row is not None and event.place <= self._head.counted:
-                self._rounds = max(self._rounds, row.round)
-            yield event, row
-
-    def _count(self, event: Event) -> None:
-        if event.place <= self._head.last:
-            self._read += 1
             self._first = min(self._first, event.place)
-
-    def _check_places(self) -> None:
-        """The log has no gaps, but for what was deleted before its first event; the head has not fewer rounds."""
-        first, last = self._first, self._head.last
-        found = self._read + sum(first < place <= last for place in self._own)
-        if self._read and found != last - first + 1:
-            raise Different(f"{found} events of its log are there from {first} to {last}")
-        if self._rounds > self._head.rounds:
-            raise Different(f"its head says that there were {self._head.rounds} rounds, its log {self._rounds}")
+            yield event, row
 
     # --- what is read ---
 
@@ -207,11 +187,10 @@ class Replay:
         known, rules = 0, dict[str, Any]()
         for event, _ in self._events(ALL - 1, 1 << 62):
             if event.instance == ALL:
-                self._count(event)
+                self._first = min(self._first, event.place)
                 continue
             if event.instance != OWN:
                 break
-            self._own.append(event.place)
             where = f"change {event.seq} of the rules"
             if event.seq != known + 1:
                 raise Different(f"{where}: change {known + 1} is missing")
@@ -236,7 +215,7 @@ class Replay:
         """State by state. Those made since they were last put on record have events only."""
         stored = self._stored()
         known = next(stored, None)
-        for instance, own in groupby(self._counted(self._events(OWN, 1 << 62)), lambda pair: pair[0].instance):
+        for instance, own in groupby(self._noted(self._events(OWN, 1 << 62)), lambda pair: pair[0].instance):
             while known is not None and known[0].instance < instance:
                 self._one(*known, iter(()))
                 known = next(stored, None)
@@ -299,7 +278,7 @@ class Replay:
                 stored += some
             checkpoints = session.checkpoints(self.experiment.id)
             self._queued = _by_cell(session.queued(self.experiment.id))
-        events = self._counted(self._events(OWN, 1 << 62))
+        events = self._noted(self._events(OWN, 1 << 62))
         first = next(events, None)
         chosen = _from(checkpoints.get(0, []), None if first is None else first[0].seq)
         place = 0 if chosen is None else chosen.state.place
