@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +19,7 @@ from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.export import export
-from belated.ledger.items import Decide, Feedback, Probe, Save, Upkeep
+from belated.ledger.items import Decide, Feedback, Save, Upkeep
 from belated.ledger.ledger import Ledger
 from belated.ledger.store import DAY, day_of
 from belated.ledger.verify import verify
@@ -263,9 +265,13 @@ def test_a_standby_is_verified_exported_and_backed_up_while_the_primary_is_writt
                     assert [each.verdict for each in reports] == ["identical"] * 3, reports
                     assert export(store, "bold", tmp_path / "all.parquet") >= 20
                     store.backup(str(tmp_path / f"copy-{number}"))
-            with closing(open_store(url, serve=True)) as store:  # it may become a primary: it is not ready until then
-                (refusal,) = Ledger(store).serve([Probe()])
-                assert "does not take writes" in str(refusal)
+            command = [sys.executable, "-m", "belated.cli"]
+            for more in (["serve"], ["serve", "--workers", "2"], ["token", "create", "x"], ["migrate"]):
+                told = [*command, *more, *([url] if more == ["migrate"] else ["--database", url])]
+                done = subprocess.run(told, capture_output=True, text=True, timeout=60)
+                assert done.returncode == 1 and done.stdout == "", done
+                assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
+                assert "takes no writes" in done.stderr and "target_session_attrs=primary" in done.stderr, done
         finally:
             over.set()
             thread.join()

@@ -559,6 +559,12 @@ class Postgres:
         if connection.info.server_version < 130000:
             raise InvalidState(f"{self.name} is PostgreSQL {connection.info.server_version // 10000}; 13 is the oldest")
         with connection.transaction():
+            if self._writes and connection.execute("SHOW transaction_read_only").fetchall() == [("on",)]:
+                raise InvalidState(
+                    f"{self.name} takes no writes: it is a standby, or was set to be read only. Give the address of "
+                    "the primary, or of all with target_session_attrs=primary; verify, export, backup, log and token "
+                    "list work here too"
+                )
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             session = Session(connection, self._days, self._ends)
             version = self._version(session)
