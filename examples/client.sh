@@ -64,7 +64,7 @@ ask GET '/v1/experiments/ads/statistics'
 # the database, which a token for some experiments is not told of.
 ask GET '/v1/overview'
 
-# Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens, or
+# Who did what: the last `limit` lines, newest first, of who created, changed and deleted experiments, made tokens, or
 # came with a wrong one. It needs a token for all experiments.
 ask GET '/v1/log'
 

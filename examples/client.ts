@@ -176,11 +176,11 @@ export class Belated {
   }
 
   /**
-   * Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens,
-   * or came with a wrong one. It needs a token for all experiments.
+   * Who did what: the last `limit` lines, newest first, of who created, changed and deleted experiments, made
+   * tokens, or came with a wrong one. It needs a token for all experiments.
    */
-  getLog(): Promise<Log> {
-    return this.ask("GET", `/v1/log`);
+  getLog(query: { limit?: number } = {}): Promise<Log> {
+    return this.ask("GET", `/v1/log?${new URLSearchParams(Object.entries(query).map(([key, value]) => [key, `${value}`]))}`);
   }
 
   /**

@@ -202,6 +202,18 @@ def test_every_verb(service: Process, kind: Kind) -> None:
         assert client.replace(ads, "c", "d").actions == ["a", "b", "d"]
         assert client.add_action(ads, "e").actions == ["a", "b", "d", "e"]
         assert client.archive(ads).archived_at is not None
+        lines = client.log()
+        assert [(each.what, each.experiment, each.who) for each in lines[:4]] == [
+            ("archived", ads, "anybody"), ("added", ads, "anybody"), ("replaced", ads, "anybody"),
+            ("created", ads, "anybody"),
+        ]  # fmt: skip
+        assert lines[0].address == "127.0.0.1" and lines[0].at >= lines[1].at and client.log(2) == lines[:2]
+        assert len(client.log(10_000)) >= 4
+        with pytest.raises(InvalidArgument, match="limit must be >= 1, got 0"):
+            client.log(0)
+        with pytest.raises(ServiceError, match="limit must be a number from 1 to 10000, got '10001'") as caught:
+            client.log(10_001)
+        assert (caught.value.kind, caught.value.status) == ("invalid", 422)
         with pytest.raises(ServiceError, match="archived") as caught:
             client.decide(ads)
         assert (caught.value.kind, caught.value.status) == ("archived", 409)

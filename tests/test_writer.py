@@ -120,6 +120,9 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("boss", "GET", "/v1/overview", None),
     ("ads", "GET", "/v1/overview", None),
     ("boss", "GET", "/v1/log", None),
+    ("boss", "GET", "/v1/log?limit=1000", None),
+    ("boss", "GET", "/v1/log?limit=two", None),
+    ("boss", "GET", "/v1/log?limit=1&limit=2", None),
     ("ads", "GET", "/v1/log", None),
     ("reader", "GET", "/v1/log", None),
     ("boss", "DELETE", f"{MADE}/few", None),
@@ -177,7 +180,7 @@ def ask(http: Any, tokens: dict[str, str], token: str | None, method: str, path:
         http.last = answer.json()["ticket"]
         time.sleep(0.01)  # for what expires
     text = re.sub(r'"replicas":\[[^]]*\]', "", RANDOM.sub(hidden, answer.text))
-    if path == "/v1/log" and answer.status_code == 200:  # failed logins are written when there is time
+    if path.startswith("/v1/log") and answer.status_code == 200:  # failed logins are written when there is time
         text = str([each["what"] for each in answer.json()["lines"] if each["what"] != "login failed"])
     if path.endswith(("statistics", "overview")):
         text = re.sub(r"\d+\.\d+(e[+-]\d+)?", "(seconds, maybe)", text)

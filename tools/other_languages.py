@@ -140,6 +140,7 @@ def _method(method: str, path: str, one: dict[str, Any]) -> str:
     given = [f"{name}{{: string}}" for name in names]
     values = [f'"{method.upper()}"', "`" + re.sub(r"\{(\w+)\}", r"${encodeURIComponent(\1)}", path) + "`"]
     body = one.get("requestBody")
+    queries = [(each["name"], each["schema"]) for each in one.get("parameters", ()) if each["in"] == "query"]
     headers = [each["name"] for each in one.get("parameters", ()) if each["in"] == "header"]
     if body:
         given.append(f"body{{: {schema_type(body['content']['application/json']['schema'])}}}")
@@ -147,6 +148,11 @@ def _method(method: str, path: str, one: dict[str, Any]) -> str:
     if headers:
         given.append("headers{?: { " + "; ".join(f'"{name}"?: string' for name in headers) + " }}")
         values += ([] if body else ["undefined"]) + ["headers"]
+    if queries:
+        given.append("query{: { " + "; ".join(f"{name}?: {schema_type(kind)}" for name, kind in queries) + " }} = {}")
+        values[1] = (
+            values[1][:-1] + "?${new URLSearchParams(Object.entries(query).map(([key, value]) => [key, `${value}`]))}`"
+        )
     answers = [answer for status, answer in one["responses"].items() if status.startswith("2")]
     schemas = [content["schema"] for answer in answers for content in answer["content"].values()]
     kind = " | ".join(dict.fromkeys(one for schema in schemas for one in schema_type(schema).split(" | ")))

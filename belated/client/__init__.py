@@ -21,8 +21,8 @@ import importlib.util
 if importlib.util.find_spec("httpx") is None:
     raise ImportError("bl.Client needs httpx: pip install 'belated[client]'")
 
-from belated.client.answers import Decided, Experiment, Health, Outcome, Record, Statistics
+from belated.client.answers import Decided, Experiment, Health, Line, Outcome, Record, Statistics
 from belated.client.awaited import AsyncClient
 from belated.client.waiting import Client
 
-__all__ = ["AsyncClient", "Client", "Decided", "Experiment", "Health", "Outcome", "Record", "Statistics"]
+__all__ = ["AsyncClient", "Client", "Decided", "Experiment", "Health", "Line", "Outcome", "Record", "Statistics"]

@@ -86,6 +86,18 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the log: who changed what, from where, or was turned away."""
+
+    at: float
+    who: str
+    address: str
+    what: str
+    experiment: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How the service is."""
 

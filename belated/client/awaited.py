@@ -11,10 +11,12 @@ from typing import Any, Self, overload
 
 import httpx
 
+from belated import require
 from belated.client.answers import (
     Decided,
     Experiment,
     Health,
+    Line,
     Listed,
     Outcome,
     Record,
@@ -221,6 +223,11 @@ class AsyncClient(Common):
     async def decision(self, name: str, ticket: Ticket) -> Record:
         """A decision as it is on record, with its feedback if there is any."""
         return made(Record, await self._call("GET", path(name, "decisions", ticket_of(ticket))))
+
+    async def log(self, limit: int = 100) -> list[Line]:
+        """Who did what: so many of the last lines of the service's log (10,000 at most), newest first."""
+        answer = await self._call("GET", f"/v1/log?limit={require.integer('limit', limit, low=1)}")
+        return [made(Line, each) for each in answer["lines"]]
 
     async def health(self) -> Health:
         """How the service is; it needs no token."""

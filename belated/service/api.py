@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -16,6 +17,8 @@ from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
 
 #: Decisions that one request may ask for, and feedback or cancellations that it may bring.
 COUNT = 10_000
+#: Lines of the log that are shown, and how many may be asked for.
+LINES, MOST_LINES = 100, 10_000
 #: What names of actions and tokens cannot have, for those who read the description.
 SEEN = {"pattern": f"^[^{HIDDEN}]*$"}
 
@@ -110,6 +113,19 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 class Malformed(Exception):
     """A body that is no JSON."""
+
+
+def limit(query: bytes) -> int:
+    """How many lines of the log are asked for.
+
+    >>> limit(b""), limit(b"limit=7")
+    (100, 7)
+    """
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("limit", [str(LINES)])
+    text = given[0] if len(given) == 1 else " and ".join(given)
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MOST_LINES):
+        raise Refused("invalid", f"limit must be a number from 1 to {MOST_LINES}, got {text[:100]!r}")
+    return int(text)
 
 
 def read(body: bytes, *, items: bool = False) -> Any:

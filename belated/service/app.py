@@ -91,6 +91,7 @@ class Request(NamedTuple):
     body: bytes
     bearer: Bearer | None = None
     address: str = ""
+    query: bytes = b""
 
     @property
     def by(self) -> By:
@@ -165,7 +166,7 @@ class Endpoint:
                 if seen is not None:
                     seen.who = bearer.name
             body = await read_body(headers, receive)
-            request = Request(scope["path_params"], headers, body, bearer, address)
+            request = Request(scope["path_params"], headers, body, bearer, address, scope.get("query_string", b""))
             reply = await service.answer(self._handle, request)
         except Refused as refusal:
             reply = failure(refusal.kind, str(refusal))
@@ -419,7 +420,7 @@ class Service:
 
     async def lines(self, request: Request) -> Reply:
         self._check_all(request)
-        return Reply(200, api.encode({"lines": await self.desk.lines()}))
+        return Reply(200, api.encode({"lines": await self.desk.lines(api.limit(request.query))}))
 
     # --- about the service ---
 

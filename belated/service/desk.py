@@ -52,8 +52,6 @@ UNSAVED = 50_000
 #: The same for learner states: a start lives through the events that are not in them.
 SAVE = 10.0
 BEHIND = 20_000
-#: Lines of the log that are shown.
-LINES = 100
 
 
 class Asks(Protocol):
@@ -100,8 +98,8 @@ class Asks(Protocol):
     async def overview(self, only: Collection[str] | None) -> dict[str, Any]:
         """A few numbers of all experiments, or of those among these names."""
 
-    async def lines(self) -> list[dict[str, Any]]:
-        """The last lines of the log of who did what, newest first."""
+    async def lines(self, limit: int) -> list[dict[str, Any]]:
+        """So many of the last lines of the log of who did what, newest first."""
 
     async def numbers(self) -> Numbers:
         """What Prometheus is told of each experiment."""
@@ -249,13 +247,13 @@ class Desk:
             known["replicas"] = replicas.known(session, session.now()) if only is None else []
         return known
 
-    async def lines(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._look(self._lines)
+    async def lines(self, limit: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._look(self._lines, limit)
         return found
 
-    def _lines(self) -> list[dict[str, Any]]:
+    def _lines(self, limit: int) -> list[dict[str, Any]]:
         with self.ledger.store.read() as session:
-            return [note._asdict() for note in reversed(access.notes(session, LINES))]
+            return [note._asdict() for note in reversed(access.notes(session, limit))]
 
     async def numbers(self) -> Numbers:
         found: Numbers = await self._look(self._numbers)

@@ -134,6 +134,7 @@ class Entry(NamedTuple):
     body: dict[str, Any] | None
     answers: tuple[Answer, ...]
     example: str = ""
+    query: dict[str, dict[str, Any]] = {}
 
 
 ROOT = "/v1/experiments"
@@ -274,11 +275,12 @@ ENTRIES = (
     Entry(
         "get",
         "/v1/log",
-        "Who did what: the last 100 lines, newest first, of who created, changed and deleted experiments, made tokens, "
-        "or came with a wrong one. It needs a token for all experiments.",
+        "Who did what: the last `limit` lines, newest first, of who created, changed and deleted experiments, made "
+        "tokens, or came with a wrong one. It needs a token for all experiments.",
         "admin",
         None,
         (Answer(200, "the lines", _ref("Log")),),
+        query={"limit": {"type": "integer", "minimum": 1, "maximum": api.MOST_LINES, "default": api.LINES}},
     ),
     Entry(
         "get",
@@ -359,6 +361,9 @@ def _operation(entry: Entry) -> dict[str, Any]:
     ]
     if entry.path.endswith("/decisions"):
         parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": TEXT})
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": kind} for name, kind in entry.query.items()
+    ]
     if parameters:
         made["parameters"] = parameters
     if entry.body is not None:
@@ -377,7 +382,7 @@ def _errors(entry: Entry) -> list[int]:
         403: entry.scope is not None,
         404: named,
         409: named or entry.body is not None,
-        422: entry.body is not None or entry.path.endswith("/statistics"),
+        422: entry.body is not None or bool(entry.query) or entry.path.endswith("/statistics"),
         429: entry.scope is not None,
     }
     return [status for status in ERRORS if possible.get(status, True)]

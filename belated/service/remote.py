@@ -130,8 +130,8 @@ class Remote:
         found: dict[str, Any] = await self._ask("overview", only)
         return found
 
-    async def lines(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._ask("lines")
+    async def lines(self, limit: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._ask("lines", limit)
         return found
 
     async def numbers(self) -> Numbers:
