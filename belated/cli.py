@@ -15,7 +15,7 @@ import typer
 
 from belated import catalog
 from belated.advise import command as advising
-from belated.errors import BelatedError
+from belated.errors import BelatedError, InvalidArgument
 from belated.service import cli as service
 from belated.service.cli import Imports
 from belated.service.helping import Commands
@@ -244,6 +244,10 @@ def replay(
     decided: Annotated[str | None, typer.Option(help="Column of the time or round of the decision.")] = None,
     observed: Annotated[str | None, typer.Option(help="Column of the time or round of the feedback.")] = None,
     context: Annotated[list[str] | None, typer.Option(help="Columns of side information.")] = None,
+    features: Annotated[
+        typer.FileText | None,
+        typer.Option(help="A JSON file: the features that contexts are made of, from columns of their names."),
+    ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option("--range", help="Where rewards lie.")] = (0.0, 1.0),
     feedback: Feedback = None,
     on: On = None,
@@ -281,7 +285,7 @@ def replay(
             reward=reward,
             decided=decided,
             observed=observed,
-            context=context or None,
+            context=(context or None) if features is None else _features(features, context),
             reward_range=reward_range,
             feedback=feedback,
             on=on,
@@ -299,6 +303,19 @@ def replay(
     print_replay(found)
     if page is not None:
         typer.echo(f"the page is {page}")
+
+
+def _features(file: Any, context: list[str] | None) -> Any:
+    """The features of a file."""
+    from belated.features import Features
+
+    if context:
+        raise InvalidArgument("--features says which columns contexts are made of: leave --context away")
+    try:
+        given = json.load(file)
+    except ValueError as error:
+        raise InvalidArgument(f"{file.name} is not JSON: {error}") from None
+    return Features(given)
 
 
 @app.command()

@@ -24,6 +24,15 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return f"did you mean {best!r}?" if best and likeness(best) >= 0.4 else None
 
 
+def counted(count: int, word: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "decision"), counted(2, "decision"), counted(0, "decision")
+    ('1 decision', '2 decisions', '0 decisions')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 class _OwnSignature:
     """The arguments of a class are those of its `__init__`, whatever `__new__` takes."""
 

@@ -58,7 +58,7 @@ def test_the_second_client_is_made_from_the_first() -> None:
 
 def test_both_have_the_same_verbs() -> None:
     verbs = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
-    assert len(verbs) == 16
+    assert len(verbs) == 17
     for name in verbs:
         one, other = getattr(Client, name), getattr(AsyncClient, name)
         assert inspect.iscoroutinefunction(other) and not inspect.iscoroutinefunction(one)
@@ -270,7 +270,7 @@ def test_a_service_that_is_killed_or_stopped(tmp_path: Path, kind: Kind, how: si
             while "decided without us" not in (log := said("log", "--database", process.file)):
                 assert time.monotonic() < until, log
                 time.sleep(0.3)
-            assert "1 decisions of ads were made by clients that got no answer" in log
+            assert "1 decision of ads made by clients that got no answer" in log
     finally:
         process.stop()
 

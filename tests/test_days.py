@@ -267,8 +267,7 @@ def test_a_standby_is_verified_exported_and_backed_up_while_the_primary_is_writt
                     store.backup(str(tmp_path / f"copy-{number}"))
             command = [sys.executable, "-m", "belated.cli"]
             for more in (["serve"], ["serve", "--workers", "2"], ["token", "create", "x"], ["migrate"]):
-                told = [*command, *more, *([url] if more == ["migrate"] else ["--database", url])]
-                done = subprocess.run(told, capture_output=True, text=True, timeout=60)
+                done = subprocess.run([*command, *more, "--database", url], capture_output=True, text=True, timeout=60)
                 assert done.returncode == 1 and done.stdout == "", done
                 assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
                 assert "takes no writes" in done.stderr and "target_session_attrs=primary" in done.stderr, done

@@ -335,6 +335,16 @@ def test_a_log_is_read_by_features(tmp_path: Any) -> None:
     numbers = read_log(flat, context=few).context_for(1)
     assert numbers is not None and numbers.tolist() == [[0.0], [1.0], [2.0]] * 100
     assert "percontext" in str(bl.replay(flat, "direct(percontext(ucb1))", context=few, runs=2))
+    (tmp_path / "few.json").write_text(json.dumps(few.to_data()))
+    start = ["replay", str(tmp_path / "log.csv"), "--forecaster", "direct(percontext(ucb1))", "--runs", "2"]
+    told = CliRunner().invoke(app, [*start, "--features", str(tmp_path / "few.json"), "--json"])
+    assert told.exit_code == 0, told.output
+    expected = bl.replay(flat, "direct(percontext(ucb1))", context=few, runs=2).answers[0].value.mean
+    assert json.loads(told.output)["forecasters"][0]["mean"] == expected
+    wrong = CliRunner().invoke(app, [*start, "--features", str(tmp_path / "few.json"), "--context", "age"])
+    assert wrong.exit_code == 1 and "leave --context away" in wrong.output
+    wrong = CliRunner().invoke(app, [*start, "--features", str(tmp_path / "log.csv")])
+    assert wrong.exit_code == 1 and "log.csv is not JSON" in wrong.output
     with pytest.raises(InvalidArgument, match=r"no column 'user\.plan' for the feature"):
         bl.replay(flat.drop("user.plan"), "direct(percontext(ucb1))", context=few)
     with pytest.raises(InvalidArgument, match="age must be a finite number, got '3'"):

@@ -198,7 +198,7 @@ DAMAGES = {
     "queue": ("qpmd", "DELETE FROM queue", None, "the stored queues"),
     "ahead": ("bold", "UPDATE heads SET written = 99, counted = 99", None, "is missing"),
     "behind": ("bold", "UPDATE heads SET written = counted + 1", "its head", "its head"),
-    "rounds": ("bold", "UPDATE heads SET rounds = 9", None, "its head says that there were 9 rounds"),
+    "rounds": ("bold", "UPDATE heads SET rounds = 9", None, "its head counts 9 rounds, its log 13"),
     "round": ("bold", "UPDATE decisions SET round = 3 WHERE round = 14", None, "round 3 is recorded, 14 comes out"),
     "rounds of two": (
         "bold",
@@ -216,9 +216,9 @@ DAMAGES = {
         "qpmd",
         f"DELETE FROM events WHERE {LAST % 'decide'}",
         None,
-        "9 decisions are open, its log leaves 8",
+        "open on record: 9 decisions, its log leaves 8",
     ),
-    "instances": ("bold", "UPDATE heads SET instances = 99", None, "there were 99 instances, 8 come out"),
+    "instances": ("bold", "UPDATE heads SET instances = 99", None, "its head counts 99 instances, its log 8"),
     "none": ("bold", "UPDATE heads SET instances = 0", "its head", "its head"),
     "outstanding": ("qpmd", "UPDATE heads SET outstanding = -1", "its head", "its head"),
 }
@@ -259,7 +259,7 @@ def test_a_log_that_lost_its_end_is_noticed(file, last):
     save(ledger)
     if last == "feedback":
         assert feed(ledger, experiment, made[0], 0.5) == "applied"
-        told = "2 decisions are open, its log leaves 3"
+        told = "open on record: 2 decisions, its log leaves 3"
     elif last == "decide":
         assert feed(ledger, experiment, made[0], 0.5) == "applied"
         assert decide(ledger, experiment).round == 4

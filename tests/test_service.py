@@ -450,6 +450,11 @@ def test_the_file_can_be_read_meanwhile(server, tmp_path):
     assert "3 decisions" in said("export", "read", tmp_path / "read.parquet", "--database", server.file)
     said("backup", tmp_path / "copy.db", "--database", server.file)
     assert "read: identical" in said("verify", "--database", tmp_path / "copy.db")
+    if server.http.get("/v1/experiments/read1").status_code == 404:
+        server.create("read1")
+        server.decide("read1", {})
+    text = said("export", "read1", tmp_path / "one.parquet", "--database", server.file)
+    assert text.startswith("1 decision written to "), text
     assert "another server has" in said("serve", "--database", server.file, code=1)
 
 

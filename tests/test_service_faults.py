@@ -323,7 +323,7 @@ def test_reading_makes_and_migrates_nothing(tmp_path: Path, monkeypatch: pytest.
     assert "has schema 1" in said("token", "create", "x", "--database", "old.db", code=1)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     assert "has schema 1" in said("serve", "--database", "old.db", "--port", 0, code=1)
-    assert "schema 1 becomes" in said("migrate", "--check", "old.db", code=1)
+    assert "schema 1 becomes" in said("migrate", "--check", "--database", "old.db", code=1)
     assert "is empty" in said("migrate", "empty.db", code=1) and "no database" in said("migrate", "none.db", code=1)
     (tmp_path / "old.db.lock").unlink()
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -334,7 +334,10 @@ def test_migrate_is_explicit(tmp_path: Path) -> None:
     said("backup", tmp_path / "copy.db", "--database", file)  # which reads earlier schemas too
     text = said("migrate", file)
     assert f"schema 1 becomes {schema.SCHEMA}" in text and "line: states of LinUCB" in text
-    assert said("migrate", file).strip() == said("migrate", "--check", file).strip() == "nothing is to be done"
+    again = [said("migrate", *more).strip() for more in ([file], ["--check", file], ["--database", file])]
+    assert again == ["nothing is to be done"] * 3
+    assert "the database is given twice" in said("migrate", file, "--database", file, code=1)
+    assert "FILE|URL" in said("migrate", "--help") and "[named]" not in said("migrate", "--help")
     assert "line: identical" in said("verify", "--database", file)
     with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
         assert copy.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [("1",)]

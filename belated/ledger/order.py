@@ -10,6 +10,7 @@ from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.replica import check
 from belated.ledger.store import DecisionRow, Event, Head, Reader, Store
+from belated.spelling import counted
 
 #: Events that are read at a time.
 CHUNK = 2000
@@ -90,11 +91,11 @@ class Order:
         """What is said elsewhere of the log must be what it leads to, where all that this needs is left of it."""
         head, known = self.head, self.known
         if self.rounds not in (None, head.rounds):
-            raise Damaged(f"its head says that there were {head.rounds} rounds, its log {self.rounds}")
+            raise Damaged(f"its head counts {counted(head.rounds, 'round')}, its log {self.rounds}")
         if self.since <= head.written + 1 and self.instances != head.instances:
-            raise Damaged(f"its head says that there were {head.instances} instances, {self.instances} come out")
+            raise Damaged(f"its head counts {counted(head.instances, 'instance')}, its log {self.instances}")
         if self.since <= head.counted + 1 and self.open != known.open:
-            raise Damaged(f"{known.open} decisions are open, its log leaves {self.open}")
+            raise Damaged(f"open on record: {counted(known.open, 'decision')}, its log leaves {self.open}")
         turn = max((each.place for each in self.experiment.turns), default=0)
         folded = known.folded if isinstance(known.folded, int) else 0
         for place, what in ((turn, "an action was replaced or added"), (folded, "its statistics are saved")):

@@ -24,6 +24,7 @@ from belated.ledger.order import Order, moment
 from belated.ledger.player import Memory, Player
 from belated.ledger.store import ALL, OWN, Checkpoint, DecisionRow, Event, ExperimentRow, Queued, State, Store
 from belated.ledger.upkeep import mismatch, queues_of
+from belated.spelling import counted
 
 Verdict = Literal["identical", "equal to rounding", "different", "not replayed"]
 
@@ -54,8 +55,7 @@ class Report:
         return self.verdict in ("identical", "equal to rounding")
 
     def __str__(self) -> str:
-        states, events = ("" if count == 1 else "s" for count in (self.states, self.events))
-        said = f"{self.experiment}: {self.verdict}, {self.states} state{states}, {self.events} event{events}"
+        said = f"{self.experiment}: {self.verdict}, {counted(self.states, 'state')}, {counted(self.events, 'event')}"
         return f"{said}; {self.message}" if self.message else said
 
 
@@ -209,7 +209,7 @@ class Replay:
             if stored[name] != value:
                 raise Different(f"{name} is {stored[name]!r}, {value!r} comes out")
         if known != self.experiment.changes:
-            raise Different(f"the rules were changed {self.experiment.changes} times, {known} are on record")
+            raise Different(f"the rules were changed {counted(self.experiment.changes, 'time')}, on record: {known}")
 
     def _apart(self) -> None:
         """State by state. Those made since they were last put on record have events only."""

@@ -20,6 +20,7 @@ from belated.ledger.experiment import NAME, check_letters
 from belated.ledger.items import By, Record
 from belated.ledger.store import Note, Store, Token
 from belated.service.limits import Rate
+from belated.spelling import counted
 
 SCOPES = ("decide", "feedback", "read", "admin")
 PREFIX = "belated_"
@@ -224,10 +225,10 @@ class Guard:
         failures, self._failures = self._failures, 0
         failed, self._failed = self._failed, []
         addresses = ", ".join(dict.fromkeys(each.address for each in failed))
-        detail = f"{failures} requests with a token that is not known, expired or revoked"
+        detail = f"{counted(failures, 'request')} with a token that is not known, expired or revoked"
         notes = [Note(time.time(), "nobody", addresses, "login failed", None, detail)] if failures else []
         fallbacks, self._fallbacks = self._fallbacks, Counter()
         for experiment, count in sorted(fallbacks.items()):
-            said = f"{count} decisions of {experiment} were made by clients that got no answer"
+            said = f"{counted(count, 'decision')} of {experiment} made by clients that got no answer"
             notes.append(Note(time.time(), "clients", "", "decided without us", experiment, said))
         return Record(uses, notes)

@@ -18,6 +18,7 @@ from belated.imports import VARIABLE, bring, bring_named
 from belated.service import commands
 from belated.service.helping import Command, Commands, checked
 from belated.service.options import Format, Level, Options, proxies, root_path
+from belated.spelling import counted
 
 if TYPE_CHECKING:
     from belated.ledger.store import Store
@@ -28,11 +29,12 @@ NICE = 19
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
 
 
-def _without_password(database: str) -> str:
+def _without_password(database: str | None) -> str | None:
     """The same address, whose password is no more in the list of processes."""
     from belated.service.argv import hide
 
-    hide(database)
+    if database is not None:
+        hide(database)
     return database
 
 
@@ -184,15 +186,9 @@ def _say(name: str, url: str) -> None:
 
 
 def migrate(
-    database: Annotated[
-        str,
-        typer.Argument(
-            help="A file (SQLite), or postgresql://USER@HOST/NAME.",
-            metavar="FILE|URL",
-            envvar="BELATED_DATABASE",
-            callback=_without_password,
-        ),
-    ],
+    context: typer.Context,
+    named: Annotated[str | None, typer.Argument(hidden=True, callback=_without_password)] = None,
+    database: Database = "belated.db",
     check: Annotated[
         bool, typer.Option("--check", help="Only say what would be done; 1 if there is something.")
     ] = False,
@@ -205,6 +201,10 @@ def migrate(
     from belated.ledger import migrate as moving
 
     with _plain_errors():
+        source = context.get_parameter_source("database")
+        if named is not None and source is not None and source.name == "COMMANDLINE":
+            raise InvalidArgument("the database is given twice: leave --database, and take the other away")
+        database = named or database  # as it was given to earlier versions
         told = moving.plan(database) if check else moving.migrate(database)
     for line in moving.lines(told):
         typer.echo(line)
@@ -253,7 +253,7 @@ def export(
         first = 0.0 if since is None else _moment(since)
     with _opened(database) as store, _giving_way():
         count = write(store, name, file, first)
-    typer.echo(f"{count} decisions written to {file}")
+    typer.echo(f"{counted(count, 'decision')} written to {file}")
 
 
 def _moment(text: str) -> float:

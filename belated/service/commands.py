@@ -12,6 +12,7 @@ import typer
 
 from belated.errors import BelatedError
 from belated.service.helping import Command, Commands
+from belated.spelling import counted
 
 if TYPE_CHECKING:
     from belated.client import Client
@@ -46,7 +47,7 @@ def list_(url: Url = LOCAL) -> None:
     with _client(url) as client:
         for each in client.experiments():
             state = "active" if each.archived_at is None else "archived"
-            typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{len(each.actions)} actions")
+            typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{counted(len(each.actions), 'action')}")
 
 
 @experiment.command(cls=Command)

@@ -39,6 +39,10 @@ class Command(TyperCommand):
     that for every service called belated, to something else.) Options that state a variable of their own keep it.
     """
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        shown = [each for each in self.get_params(ctx) if not getattr(each, "hidden", False)]
+        return [self.options_metavar or "", *(piece for each in shown for piece in each.get_usage_pieces(ctx))]
+
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         take_secrets()
         words = [info_name]
