@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,9 +56,18 @@ def _as_options(text: str) -> str:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Errors that we raise on purpose are one message, not a traceback."""
+    """Errors that we raise on purpose are one message, not a traceback; and so are warnings, once each."""
+    told: set[str] = set()
+
+    def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            typer.echo(f"warning: {message}", err=True)
+        told.add(str(message))
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = warn
+            yield
     except (BelatedError, OSError) as error:
         typer.echo(f"error: {_as_options(str(error))}", err=True)
         raise typer.Exit(1) from None

@@ -161,6 +161,8 @@ class Learner(Spelled, ABC):
     #: If it keeps what it needs of a prediction for some time only: feedback that comes when so many predictions, or
     #: more, were made since teaches nothing. 0: no matter how late.
     keeps: int = 0
+    #: Whether that is what it is for: then longer delays are no mistake, unless all are longer.
+    lets_go: ClassVar[bool] = False
     #: What `bound` compares with: the best fixed action (or point), the best of the experts that advise, the best map
     #: from values of the side information to actions, the best of a few such maps, or the truth (regret counts
     #: mistakes).

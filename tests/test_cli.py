@@ -126,3 +126,12 @@ def test_the_shell_completes(words, wanted):
     script = "from belated.cli import app; app(prog_name='belated')"
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert wanted <= set(done.stdout.split()), done.stderr
+
+
+def test_a_warning_is_a_line():
+    command = [sys.executable, "-m", "belated.cli", "play", "direct(slidingucb(window=5))"]
+    command += ["--game", "bernoulli([0.2, 0.8])", "--delay", "constant(9)", "--rounds", "50"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    assert done.stderr.startswith("warning: SlidingUCB(actions=2, window=5) will learn nothing") and done.stdout
+    assert done.stderr.count("\n") == 1 and "UserWarning" not in done.stderr

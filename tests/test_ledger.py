@@ -403,6 +403,16 @@ def test_archived_experiments_only_end(ledger):
     assert feed(ledger, experiment, made) == "applied"
 
 
+def test_a_learner_that_looks_back_a_while_says_so(ledger):
+    """From then on all feedback is in vain, and the service cannot know how late it will be."""
+    made = create(ledger, "direct(slidingucb(window=20))")
+    assert made.warnings == ["SlidingUCB keeps the last 20 decisions: of feedback that comes later it learns nothing"]
+    assert (
+        create(ledger, "bold(slidingucb(window=20))", "other").warnings == []
+    )  # each is told before it is asked again
+    assert create(ledger, "direct(hybridftrl)", "third").warnings == []
+
+
 def test_a_name_is_taken_once(ledger):
     create(ledger)
     again = make("ads", ["x"], "direct(ucb1)")

@@ -1,5 +1,7 @@
 """Paced, SDB and BOLD with a pool for each value: what they promise, and what they refuse."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -279,3 +281,13 @@ def test_without_bursts_paced_is_direct():
         for kind in (bl.Paced, bl.Direct)
     )
     assert (one.actions == two.actions).all() and (one.regret == two.regret).all()
+
+
+@pytest.mark.parametrize("name", sorted(bl.catalog.LEARNERS))
+def test_who_is_refused_is_told_what_takes_it(name):
+    learner = bl.catalog.LEARNERS[name].example()
+    try:
+        bl.Paced(learner)
+    except Unsupported as error:
+        advice = re.findall(r"\b(Direct|BOLD|QPMD)\b", str(error).rpartition("use ")[2])
+        assert advice and all(getattr(bl, each)(learner) for each in advice), error

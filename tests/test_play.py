@@ -15,6 +15,7 @@ import belated as bl
 from belated.engine.result import Result
 from belated.errors import InvalidArgument
 from belated.kernels import compile as compiling
+from belated.studies import Study
 
 ROOT = Path(bl.__file__).parents[1]
 KINDS = [bl.Direct, bl.BOLD, bl.QPMD]
@@ -380,3 +381,28 @@ def test_importing_belated_loads_nothing_heavy():
 def test_playing_loads_nothing_heavy():
     code = "import belated as bl\nbl.play(bl.Direct(bl.UCB1(actions=3)), bl.games.Bernoulli([.1, .2, .3]),"
     assert not loaded_after(code + " bl.delays.Constant(1), rounds=10)") & HEAVY
+
+
+IDLE = [
+    (bl.SlidingUCB(3, window=20), 20),
+    (bl.Conversions(3, window=20), 20),
+    (bl.HybridFTRL(3, skip=True, window=21), 20),
+]
+
+
+@pytest.mark.parametrize(("learner", "keeps"), IDLE, ids=[type(each).__name__ for each, _ in IDLE])
+def test_who_will_learn_nothing_says_so(learner, keeps):
+    """All feedback is later than it looks back: it plays, and says before that it learns nothing."""
+    game = bl.games.Bernoulli([0.1, 0.5, 0.9])
+    said = rf"will learn nothing: all feedback is {keeps} rounds late by Constant\(d={keeps}\), and what is {keeps} "
+    for make in (
+        lambda: bl.play(bl.Direct(learner, seed=1), game, bl.delays.Constant(keeps), rounds=200),
+        lambda: Study.make(forecasters=[bl.Direct(learner)], games=game, delays=bl.delays.Constant(keeps), rounds=200),
+    ):
+        with pytest.warns(UserWarning, match=said):
+            make()
+    ways = [bl.play(bl.Direct(learner, seed=1), game, bl.delays.Constant(keeps - 1), rounds=200)]  # without a word
+    ways.append(bl.play(bl.BOLD(learner), game, bl.delays.Constant(keeps), rounds=200))
+    ways.append(bl.play(bl.Direct(learner), game, bl.delays.Uniform(0, keeps + 5), rounds=200))
+    ways.append(bl.play(bl.Direct(bl.UCB1(3)), game, bl.delays.Constant(keeps), rounds=200))
+    assert all(ways)

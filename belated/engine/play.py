@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from textwrap import shorten
@@ -159,7 +160,7 @@ def _check_default(default: Any, expiry: Any, forecaster: Forecaster, game: Game
 def too_late(learner: Any, delays: Delays, expiry: int) -> int:
     """How late feedback may be, where that is known and too late for what the learner keeps; else 0."""
     keeps, longest = getattr(learner, "keeps", 0), delays.maximum
-    if not keeps or longest is None or longest == NEVER:
+    if not keeps or longest is None or longest == NEVER or getattr(learner, "lets_go", False):
         return 0
     longest = min(longest, expiry)
     return longest if longest >= keeps else 0
@@ -171,6 +172,18 @@ def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
         raise InvalidArgument(
             f"feedback may be {late} rounds late by {delays!r}, {learner!r} drops what is {learner.keeps} rounds late "
             f"or more: give it more room, or end tickets by expiry={learner.keeps - 1}"
+        )
+
+
+def _say_if_idle(forecaster: Forecaster, delays: Delays) -> None:
+    """Where a learner lets go of what is late, and all is: it plays, and learns nothing."""
+    learner, late = forecaster.learner, delays.maximum if delays.constant else None
+    keeps = learner.keeps if isinstance(learner, Learner) and forecaster.tells_late else 0
+    if keeps and late is not None and late >= keeps:
+        warnings.warn(
+            f"{learner!r} will learn nothing: all feedback is {late} rounds late by {delays!r}, and what is {keeps} "
+            "rounds late or more it lets go; give it a larger window, or play it under BOLD",
+            stacklevel=4,
         )
 
 
@@ -240,6 +253,7 @@ def check_fit(forecaster: Forecaster, game: Game, delays: Delays, rounds: int) -
         if longest is not None and longest < rounds:
             raise InvalidArgument(f"rounds must be <= {longest}, the length of {thing!r}, got {rounds}")
     delays.check_actions(game.actions)
+    _say_if_idle(forecaster, delays)
     if not type(delays).__module__.startswith("belated."):
         found = bad_law(delays)
         if found is not None:

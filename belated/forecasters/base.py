@@ -38,7 +38,7 @@ FLOATS = (float, np.floating)
 RULE = {"choose", "deliver", "release", "begin"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
-    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "numbers_letters"),
+    *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "tells_late", "numbers_letters"),
     "reads_probability",
 )
 
@@ -90,6 +90,8 @@ class Forecaster(Spelled, ABC):
     plays_reactive: ClassVar[bool] = False
     #: Whether instances are told in the order of their predictions; others refuse learners that say `in_order`.
     keeps_order: ClassVar[bool] = False
+    #: Whether an instance is asked again while its feedback is out, and so told as many predictions late as rounds.
+    tells_late: ClassVar[bool] = False
     #: Whether instance 0 is asked for other actions than are played: then its questions are counted (n', T'_i).
     counts_asks: ClassVar[bool] = False
     #: Whether a service need keep only the feedback of what waits in queues, not the whole letters.

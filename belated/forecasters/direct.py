@@ -42,7 +42,7 @@ class Direct(Forecaster):
     propensity = True
     chooses_among = True
     plays_reactive = True
-    keeps_order = True
+    keeps_order = tells_late = True
     numbers_letters = reads_probability = False
     excludes = ("reward",)
     wants = (

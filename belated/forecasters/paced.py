@@ -33,7 +33,7 @@ class Paced(Forecaster):
     """
 
     propensity = True
-    chooses_among = True
+    chooses_among = tells_late = True
     numbers_letters = reads_probability = False
     about = "Paced tells its learner of one feedback before each decision: the others wait in a queue."
 
@@ -42,7 +42,7 @@ class Paced(Forecaster):
         if self._spec is not None and self._spec.feedback in ("bandit", "symbol"):
             raise Unsupported(
                 f"Paced cannot play {self._called()}, which learns from {self._spec.feedback} feedback: it is for "
-                "learners of full information and of gradients; use Direct, BOLD or QPMD"
+                "learners of full information and of gradients; use Direct or BOLD"
             )
 
     def _keeps(self) -> str:

@@ -63,6 +63,7 @@ class Conversions(Learner):
 
     guarantee = "none stated"
     version = 2  # products of the window are on the stack, not in the state; what it plays is the same
+    lets_go = True
     actions: int
     window: int
     cdf: tuple[float, ...] | None = None
@@ -87,6 +88,10 @@ class Conversions(Learner):
     def example(cls) -> Conversions:
         """Three actions, a window of 30."""
         return cls(3, 30)
+
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.window
 
     def layout(self) -> np.dtype[Any]:
         k, learned = (self.actions,), (self.window if self.cdf is None else 1,)

@@ -50,7 +50,7 @@ class HybridFTRL(Learner):
 
     weighs = True
     guarantee = "4 sqrt(n K) + sqrt(8 D ln K) told directly, D the sum of G_t; 4 sqrt(n K) without delay; any adversary"
-    counts_open = True
+    counts_open = lets_go = True
     actions: int
     caution: float = 1.0
     skip: bool = False
@@ -65,6 +65,10 @@ class HybridFTRL(Learner):
     @property
     def reads_answering(self) -> bool:  # type: ignore[override]
         return self.skip
+
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.window - 1 if self.skip else 0
 
     def layout(self) -> np.dtype[Any]:
         # first what others do not have: Numba would take a longer record of the same beginning for one of theirs

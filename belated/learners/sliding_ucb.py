@@ -37,6 +37,7 @@ class SlidingUCB(Learner):
 
     guarantee = "none stated under delay"
     can_grow = True
+    lets_go = True
     actions: int
     window: int
 
@@ -48,6 +49,10 @@ class SlidingUCB(Learner):
     def example(cls) -> SlidingUCB:
         """Three actions, 20 rounds."""
         return cls(3, 20)
+
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.window
 
     def layout(self) -> np.dtype[Any]:
         k, ring = (self.actions,), (self.window,)

@@ -273,6 +273,9 @@ class Experiment:
             said.append("a default reward is learned as if it had been observed: it biases what is learned")
         elif self.expiry is not None:
             said.append("if delays depend on outcomes, dropping what expires biases what is learned")
+        if self.learner.keeps and self.forecaster.tells_late:
+            kept = f"{type(self.learner).__name__} keeps the last {self.learner.keeps} decisions"
+            said.append(f"{kept}: of feedback that comes later it learns nothing")
         return said
 
     # --- as data ---
