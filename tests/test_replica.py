@@ -250,7 +250,7 @@ def test_what_is_damaged_is_noticed(file, what):
     ledger.store.close()
 
 
-@pytest.mark.parametrize("last", ["feedback", "decide", "replace"])
+@pytest.mark.parametrize("last", ["feedback", "decide", "replace", "replace, on record"])
 def test_a_log_that_lost_its_end_is_noticed(file, last):
     """Nothing after it tells of it, and its decision may be gone too: others know that there was more."""
     ledger = opened(file)
@@ -271,6 +271,9 @@ def test_a_log_that_lost_its_end_is_noticed(file, last):
     else:
         ledger.serve([Replace(experiment, "b", "B")])
         told = "its log ends at 3, and an action was replaced or added at 4"
+        if "record" in last:
+            save(ledger)
+            told = "its log ends at 3, its head counts 4 events"
     with ledger.store.write() as session:
         session.tell("DELETE FROM events WHERE place = (SELECT max(place) FROM events)")
     (report,) = verify(ledger.store)

@@ -61,6 +61,8 @@ class Order:
             for event in events:
                 if self.place < event.place <= self.head.last:
                     self._add(event, None if event.ticket is None else rows.get(event.ticket))
+            if events and len(events) < CHUNK and self.place < self.head.last:  # the first go before the last
+                raise Damaged(f"its log ends at {self.place}, its head counts {counted(self.head.last, 'event')}")
             if len(events) < CHUNK:
                 break
             place, at = events[-1].place, events[-1].at
