@@ -29,7 +29,6 @@ from belated.ledger.items import (
     Archive,
     Change,
     Create,
-    Decide,
     Delete,
     Erase,
     Grow,
@@ -45,7 +44,7 @@ from belated.ledger.items import (
 )
 from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.replica import Replica
-from belated.ledger.requests import Placed, Requests, tickets, unknown
+from belated.ledger.requests import Batch, Requests, unknown
 from belated.ledger.store import DecisionRow, ExperimentRow, Key, Remark, Store, Writer
 from belated.ledger.work import Page, Running, Work
 
@@ -220,6 +219,8 @@ class Ledger:
         Decisions, feedback and cancellations share a transaction; what else there is goes before, each in its own, and
         states go on record before upkeep.
         """
+        if all([isinstance(item, SHARED) for item in items]):
+            return self._serve(items)
         if any(isinstance(item, Upkeep) for item in items):
             while self._serve([Save(all=self.store.exclusive)])[0] is True:
                 pass
@@ -282,30 +283,29 @@ class Ledger:
         return self.faults.failed(experiment.id, experiment.name, error)
 
     def _together(self, items: Sequence[Item]) -> list[Any]:
-        gone = {at for at, item in enumerate(items) if _about(item) in self._gone}
+        gone = {at for at, item in enumerate(items) if _about(item) in self._gone} if self._gone else ()
         if gone:
             left = [item for at, item in enumerate(items) if at not in gone]
             rest = iter(self._together(left) if left else ())
             return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
-        self._make_ready(items)
+        batch = Batch(items, self._as_it_is)
+        self._make_ready(items[0], batch)
         due = self._due(items[0]) if isinstance(items[0], Sweep) else {}
         if isinstance(items[0], Sweep) and not due:
             return [False]
         alone = isinstance(items[0], Administration | Erase)
-        numbers = self._asked_of(items) or [each.id for each in due] or self._concerned(items[0])
+        numbers = sorted(batch.groups) or [each.id for each in due] or self._concerned(items[0])
         with self.store.write(alone=alone, lock=numbers) as session:
-            wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
-            wanted |= {ticket for some in due.values() for ticket in some}
-            pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
-            heads, rows, known = session.look(numbers, sorted(wanted), pairs)
+            wanted = batch.tickets.union(*due.values())
+            heads, rows, known = session.look(numbers, sorted(wanted), batch.keys)
             if session.generation() != self._generation:
                 raise Outdated("another process changed an experiment")
             now = session.now()
             self._page = Page(session, heads)
             if isinstance(items[0], SHARED):
-                self._shared(items, answers, rows, known, now)
+                self._shared(batch, answers, rows, known, now)
             else:
                 answers[0] = self._single(items[0], due, rows, now)
             self._page.write()
@@ -356,16 +356,12 @@ class Ledger:
         if isinstance(item, Upkeep):
             self.folder.saved()
 
-    def _asked_of(self, items: Sequence[Item]) -> list[int]:
-        """The numbers of the experiments that something is asked of."""
-        return sorted({self._as_it_is(i.experiment).id for i in items if not isinstance(i, Create) and _about(i)})  # type: ignore[union-attr]
-
-    def _make_ready(self, items: Sequence[Item]) -> None:
+    def _make_ready(self, first: Item, batch: Batch) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
-        asked = {
-            item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace, Change, Grow))
-        }
-        for experiment in map(self._as_it_is, asked.values()):
+        asked = [experiment for experiment, _ in batch.groups.values()]
+        if isinstance(first, Replace | Change | Grow):
+            asked.append(self._as_it_is(first.experiment))
+        for experiment in asked:
             if self._refusal(experiment) is None:
                 with suppress(Exception):
                     self._run(experiment)
@@ -411,7 +407,10 @@ class Ledger:
         return sum(running.unsaved() for running in list(self._running.values()))
 
     def _concerned(self, item: Item) -> list[int]:
-        """The experiments whose states are to be put on record now, or of which something may go."""
+        """The experiments that an item is about; whose states are to go on record now, or of which something may go."""
+        about = None if isinstance(item, Create) else _about(item)
+        if about:
+            return [self._as_it_is(item.experiment).id]  # type: ignore[union-attr]
         if isinstance(item, Upkeep):
             return [each.id for each in self._among(item.only) if each.retention is not None]
         if not isinstance(item, Save):
@@ -600,29 +599,17 @@ class Ledger:
 
     def _shared(
         self,
-        items: Sequence[Item],
+        batch: Batch,
         answers: list[Any],
         rows: dict[bytes, DecisionRow],
         known: dict[tuple[int, str], Key],
         now: float,
     ) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
-        for experiment, asked in self._by_experiment(items, answers):
+        for experiment, asked in batch.begin(answers):
             for requests in self._ask(experiment, Requests(asked, rows, known), now):
                 for at, answer in requests.answers.items():
                     answers[at] = answer
-
-    def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
-        found: dict[int, tuple[Experiment, list[Placed]]] = {}
-        for at, item in enumerate(items):
-            if not isinstance(item, SHARED):
-                continue
-            if not item.begin():
-                answers[at] = waited()
-                continue
-            experiment = self._as_it_is(item.experiment)
-            found.setdefault(experiment.id, (experiment, []))[1].append((at, item))
-        return [pair for _, pair in sorted(found.items())]
 
     def _ask(self, experiment: Experiment, requests: Requests, now: float, alone: bool = False) -> list[Requests]:
         """Serve these: all together, or, where that fails, those that can be served."""

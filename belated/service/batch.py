@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, cast
@@ -72,7 +72,7 @@ class Batcher:
         self._attendant = Attendant(patience)
         self._watch = watch
         self._turns = Turns[Waiting]()
-        self._lanes: Counter[int | None] = Counter()
+        self._lanes: defaultdict[int | None, int] = defaultdict(int)
         self._loop = asyncio.get_running_loop()
         self._weight = 0
         self._linger = 0.0 if ledger.store.exclusive else LINGER
@@ -110,9 +110,10 @@ class Batcher:
         self, item: Item, measured: tuple[int | None, int, int], weight: int, always: bool, to: Any
     ) -> asyncio.Future[Any]:
         lane, size, cost = measured
-        if not always and self._is_full(lane, weight):
+        if self._weight + weight > WAITING and not always and self._is_full(lane, weight):
             raise Busy
-        self._weigh(lane, weight)
+        self._weight += weight
+        self._lanes[lane] += weight
         if to is None:
             to = self._loop.create_future()
             begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
@@ -183,11 +184,15 @@ class Batcher:
             return [Refused("internal", "this request failed")] * len(items)
 
     def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
-        for each, answer in zip(batch, answers, strict=True):
-            self._weigh(each.lane, -each.weight)
-            self._attendant.dismiss(each.future)
-            if not each.future.done():
-                each.future.set_result(answer)
+        lanes: defaultdict[int | None, int] = defaultdict(int)
+        dismiss = self._attendant.dismiss
+        for (_, lane, _, weight, future), answer in zip(batch, answers, strict=True):
+            lanes[lane] += weight
+            dismiss(future)
+            if not future.done():
+                future.set_result(answer)
+        for lane, weight in lanes.items():
+            self._weigh(lane, -weight)
 
 
 def _measured(item: Item) -> tuple[int | None, int, int]:
