@@ -29,10 +29,11 @@ log = logging.getLogger("belated")
 #: transaction takes at most, where states are small.
 WAITING = 20_000
 TOGETHER = experiment.TOGETHER
-#: Seconds to wait for as many as came before, and how often, where a transaction costs much more than what is in it: on
-#: PostgreSQL. (Else those who come from several workers go in two halves by turns.)
-LINGER = 0.001
+#: Seconds to wait for as many as came before, and how often, where many come and a transaction costs much more than what
+#: is in it: on PostgreSQL. (Else those who come from several workers go in two halves by turns.) Fewer wait for nobody.
+LINGER = 0.0005
 LINGERS = 3
+MANY = 16
 
 
 class Busy(Exception):
@@ -164,7 +165,7 @@ class Batcher:
 
     def _run(self) -> None:
         while self._turns.wait():
-            for _ in range(LINGERS if self._linger else 0):
+            for _ in range(LINGERS if self._linger and self._before >= MANY else 0):
                 if len(self._turns) >= self._before:
                     break
                 time.sleep(self._linger)
