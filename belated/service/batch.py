@@ -29,8 +29,8 @@ log = logging.getLogger("belated")
 #: transaction takes at most, where states are small.
 WAITING = 20_000
 TOGETHER = experiment.TOGETHER
-#: Seconds to wait for as many as came before, and how often, where many come and a transaction costs much more than what
-#: is in it: on PostgreSQL. (Else those who come from several workers go in two halves by turns.) Fewer wait for nobody.
+#: Seconds to wait for as many as came before, and how often, where so many come and a transaction costs much more than
+#: what is in it: on PostgreSQL. (Else those who come from several workers go in two halves by turns.)
 LINGER = 0.0005
 LINGERS = 3
 MANY = 16
