@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from belated.ledger.database import open_store  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
-from belated.service.app import STATUS  # noqa: E402
+from belated.service.endpoint import STATUS  # noqa: E402
 from belated.service.openapi import document  # noqa: E402
 from tests.postgres import cluster  # noqa: E402, F401
 from tests.serving import Server  # noqa: E402

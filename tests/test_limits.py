@@ -164,7 +164,7 @@ def service(tmp_path):
     def run(work):
         async def inside():
             application = made.application()
-            async with made.lifespan(application):
+            async with made.lifespan():
                 transport = httpx.ASGITransport(application)
                 async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
                     for name in ("ads", "other"):

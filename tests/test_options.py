@@ -286,7 +286,7 @@ def test_spans_of_requests_and_batches(tracer, tmp_path):
         service = Service(Desk(Ledger(store), tracer=tracer), Guard(store, False), tracer=tracer)
         router = service.application()
         async with (
-            router.lifespan_context(router),
+            service.lifespan(),
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(Watched(router, None, tracer)), base_url="http://localhost"
             ) as http,

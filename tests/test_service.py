@@ -23,9 +23,10 @@ from belated.ledger.experiment import make
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
 from belated.service import batch, cli, openapi
-from belated.service.app import STATUS, Service
+from belated.service.app import Service
 from belated.service.auth import Guard
 from belated.service.desk import Desk
+from belated.service.endpoint import STATUS
 from belated.service.server import listen
 
 ADS = {
@@ -600,7 +601,7 @@ def test_the_description_lists_what_can_happen():
 
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "NEEDED", ("starlette", "nothing_of_the_kind"))
+    monkeypatch.setattr(cli, "NEEDED", ("msgspec", "nothing_of_the_kind"))
     text = said("serve", "--database", tmp_path / "none.db", code=1)
     assert text.strip() == "error: the service needs nothing_of_the_kind: pip install 'belated[service]'"
 
@@ -639,7 +640,7 @@ def test_when_too_much_waits_it_says_so(tmp_path, monkeypatch):
 
     async def run():
         application = service.application()
-        async with service.lifespan(application):
+        async with service.lifespan():
             transport = httpx.ASGITransport(application)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
                 assert (await http.post("/v1/experiments", json=ADS)).status_code == 201

@@ -56,7 +56,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]
                 asked: Asks = await stack.enter_async_context(behind_a_socket(desk, address)) if far else desk
                 service = Service(asked, Guard(None, False))
                 application = service.application()
-                await stack.enter_async_context(service.lifespan(application))
+                await stack.enter_async_context(service.lifespan())
                 client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost")
                 http = await stack.enter_async_context(client)
                 assert (await http.post("/v1/experiments", json=ADS)).status_code == 201

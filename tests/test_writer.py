@@ -305,7 +305,7 @@ def test_while_the_writer_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             first = asyncio.create_task(accept(desk, listening, clerks))
             service = Service(Remote(str(tmp_path / "writer")), Guard(None, False))
             application = service.application()
-            await stack.enter_async_context(service.lifespan(application))
+            await stack.enter_async_context(service.lifespan())
             client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost")
             http = await stack.enter_async_context(client)
             assert (await http.post(MADE, json=ADS)).status_code == 201

@@ -12,6 +12,7 @@ from belated.imports import hinted
 from belated.ledger import contexts
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
+from belated.ledger.gently import slice_of
 from belated.ledger.items import read_value
 from belated.ledger.player import vector
 from belated.ledger.store import DecisionRow, Remark, Store
@@ -47,7 +48,7 @@ def export(store: Store, name: str, file: str | Path, since: float = 0.0) -> int
     try:
         with pq.ParquetWriter(made, schema) as writer:
             while True:
-                with store.read() as session:  # a slice at a time: nobody waits for the whole
+                with slice_of(store) as session:  # nobody waits for the whole
                     rows = session.decisions_after(experiment.id, last, CHUNK, since)
                     remarks = session.remarks([each.ticket for each in rows])
                 if not rows:

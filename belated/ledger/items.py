@@ -38,11 +38,18 @@ class Asked:
 
     def begin(self) -> bool:
         """Whether somebody still waits: then it is done."""
+        return self.begin_all([self])[0]
+
+    @staticmethod
+    def begin_all(items: Sequence[Asked]) -> list[bool]:
+        """The same for many."""
         with _CLAIM:
-            if self.until <= time.monotonic():
-                return False
-            self.begun = True
-            return True
+            now, waits = time.monotonic(), []
+            for item in items:
+                begun = item.until > now
+                item.begun = item.begun or begun
+                waits.append(begun)
+            return waits
 
     def leave(self) -> bool:
         """Nobody waits any more. Whether it will not be done; what has begun may be."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,6 @@ from typing import Any
 
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters.instance import Instance
-from belated.imports import hinted
 from belated.ledger import access, changes, erase, replicas, upkeep
 from belated.ledger.errors import Damaged, Outdated, Raced, Refused, StorageError
 from belated.ledger.experiment import Experiment
@@ -29,7 +27,6 @@ from belated.ledger.items import (
     Archive,
     Change,
     Create,
-    Decide,
     Delete,
     Erase,
     Grow,
@@ -43,16 +40,14 @@ from belated.ledger.items import (
     read_value,
     waited,
 )
+from belated.ledger.known import TRIES, Known
 from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.replica import Replica
-from belated.ledger.requests import Placed, Requests, tickets, unknown
-from belated.ledger.store import DecisionRow, ExperimentRow, Key, Remark, Store, Writer
+from belated.ledger.requests import Batch, Requests, unknown
+from belated.ledger.store import DecisionRow, Key, Remark, Store, Writer
 from belated.ledger.work import Page, Running, Work
 
 log = logging.getLogger("belated")
-
-#: How often a batch is tried again when another process was faster.
-TRIES = 5
 
 #: Compiles an instance's kernels elsewhere, then calls back with it.
 Warmer = Callable[[Experiment, Instance, Callable[[Instance], None]], None]
@@ -60,94 +55,22 @@ Warmer = Callable[[Experiment, Instance, Callable[[Instance], None]], None]
 Due = dict[Experiment, list[bytes]]
 
 
-class Ledger:
+class Ledger(Known):
     """The experiments of one database. `serve` is for one thread; what reads may be called from any."""
 
     def __init__(self, store: Store, warmer: Warmer | None = None) -> None:
-        self.store = store
+        super().__init__(store)
         self.folder = Folder(store)
         self._warmer = warmer
         self._running: dict[int, Running] = {}
-        self._named: dict[str, Experiment] = {}
-        self._broken: dict[str, str] = {}
-        self._rows: dict[int, ExperimentRow] = {}  # as they were when they were opened
         self.faults = Faults()
         self._changed: dict[str, Experiment] = {}  # by the transaction under way
         self._made: dict[int, Running] = {}
         self._page: Page
         self._lasts: dict[int, int] = {}  # where logs ended when states were last put on record
-        self._gone: set[int] = set()
-        self._generation: int | None = None
-        self._learning = threading.RLock()  # what was read is known before anything newer is
-        #: Whether data of deleted experiments is left.
-        self.erasing = False
         self.refresh()
 
     # --- what anybody may call ---
-
-    def refresh(self) -> None:
-        """Learn of experiments that other processes made or changed."""
-        with self._learning:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        with self.store.read() as session:
-            generation = session.generation()
-            if generation == self._generation:
-                return
-            rows = session.experiments()
-            self.erasing = bool(erase.deleted(session))
-        here, names = {row.id for row in rows}, {row.name for row in rows}
-        self._forget(({each.id for each in self._named.values()} | self._rows.keys()) - here)
-        self._rows = {number: row for number, row in self._rows.items() if number in here}
-        self._broken = {name: why for name, why in self._broken.items() if name in names}
-        for row in rows:
-            known = self._named.get(row.name)
-            current = known is None or known.trouble is not None or known.row() == row
-            if self._rows.get(row.id) != row or not current:
-                self._open(row)
-                self._rows[row.id] = row
-        self._generation = generation
-
-    def _open(self, row: ExperimentRow) -> None:
-        """Know an experiment as it is stored, or why it cannot be used: that is found out once."""
-        try:
-            opened = self._up_to_date(row)
-        except StorageError:
-            raise
-        except Exception as error:
-            self._broken[row.name] = f"{row.name} cannot be opened: {hinted(error)}"
-            self._named.pop(row.name, None)
-            log.error(self._broken[row.name])
-            return
-        if self._broken.pop(row.name, None) is not None:
-            self.folder.start_again()
-        self.faults.worked(opened.id)
-        self._remember(opened)
-
-    def _up_to_date(self, row: ExperimentRow, tries: int = TRIES) -> Experiment:
-        try:
-            return upkeep.opened(self.store, row)
-        except Raced:  # another process brings it up to date too
-            if tries == 1:
-                raise
-            return self._up_to_date(row, tries - 1)
-
-    def _forget(self, numbers: set[int]) -> None:
-        """These experiments are gone."""
-        if numbers:
-            self._gone |= numbers
-            self._named = {name: each for name, each in self._named.items() if each.id not in numbers}
-            self._running = {number: each for number, each in self._running.items() if number not in numbers}
-            self.folder.forget(numbers)
-
-    def experiments(self) -> list[Experiment]:
-        """All that can be used, oldest first."""
-        return sorted(self._named.values(), key=lambda experiment: experiment.id)
-
-    def unopened(self) -> dict[str, str]:
-        """Those that cannot be used, and why."""
-        return dict(self._broken)
 
     def failing(self) -> dict[str, str]:
         """Those that can be opened and fail, whose decisions do not expire or whose events are not deleted, and why."""
@@ -155,19 +78,6 @@ class Ledger:
         known = [(each.name, [each.id, ("expiry", each.id), ("retention", each.id)]) for each in self.experiments()]
         found = {name: next((reasons[key] for key in keys if key in reasons), None) for name, keys in known}
         return {name: why for name, why in found.items() if why is not None}
-
-    def has(self, name: str) -> bool:
-        """Whether the name is taken."""
-        return name in self._named or name in self._broken
-
-    def find(self, name: str) -> Experiment:
-        """An experiment by name."""
-        found = self._named.get(name)
-        if found is not None:
-            return found
-        if name in self._broken:
-            raise Refused("read_only", self._broken[name])
-        raise Refused("unknown_experiment", f"there is no experiment called {name!r}")
 
     def decision(self, experiment: Experiment, ticket: bytes | None) -> dict[str, Any]:
         """A decision as data, with its feedback if there is any; `expires_at` decides, swept or not."""
@@ -220,6 +130,8 @@ class Ledger:
         Decisions, feedback and cancellations share a transaction; what else there is goes before, each in its own, and
         states go on record before upkeep.
         """
+        if all([isinstance(item, SHARED) for item in items]):
+            return self._serve(items)
         if any(isinstance(item, Upkeep) for item in items):
             while self._serve([Save(all=self.store.exclusive)])[0] is True:
                 pass
@@ -282,30 +194,29 @@ class Ledger:
         return self.faults.failed(experiment.id, experiment.name, error)
 
     def _together(self, items: Sequence[Item]) -> list[Any]:
-        gone = {at for at, item in enumerate(items) if _about(item) in self._gone}
+        gone = {at for at, item in enumerate(items) if _about(item) in self._gone} if self._gone else ()
         if gone:
             left = [item for at, item in enumerate(items) if at not in gone]
             rest = iter(self._together(left) if left else ())
             return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
-        self._make_ready(items)
+        batch = Batch(items, self._as_it_is)
+        self._make_ready(items[0], batch)
         due = self._due(items[0]) if isinstance(items[0], Sweep) else {}
         if isinstance(items[0], Sweep) and not due:
             return [False]
         alone = isinstance(items[0], Administration | Erase)
-        numbers = self._asked_of(items) or [each.id for each in due] or self._concerned(items[0])
+        numbers = sorted(batch.groups) or [each.id for each in due] or self._concerned(items[0])
         with self.store.write(alone=alone, lock=numbers) as session:
-            wanted = {ticket for item in items for ticket in tickets(item) if ticket is not None}
-            wanted |= {ticket for some in due.values() for ticket in some}
-            pairs = [(i.experiment.id, i.key) for i in items if isinstance(i, Decide) and i.key is not None]
-            heads, rows, known = session.look(numbers, sorted(wanted), pairs)
+            wanted = batch.tickets.union(*due.values())
+            heads, rows, known = session.look(numbers, sorted(wanted), batch.keys)
             if session.generation() != self._generation:
                 raise Outdated("another process changed an experiment")
             now = session.now()
             self._page = Page(session, heads)
             if isinstance(items[0], SHARED):
-                self._shared(items, answers, rows, known, now)
+                self._shared(batch, answers, rows, known, now)
             else:
                 answers[0] = self._single(items[0], due, rows, now)
             self._page.write()
@@ -356,16 +267,12 @@ class Ledger:
         if isinstance(item, Upkeep):
             self.folder.saved()
 
-    def _asked_of(self, items: Sequence[Item]) -> list[int]:
-        """The numbers of the experiments that something is asked of."""
-        return sorted({self._as_it_is(i.experiment).id for i in items if not isinstance(i, Create) and _about(i)})  # type: ignore[union-attr]
-
-    def _make_ready(self, items: Sequence[Item]) -> None:
+    def _make_ready(self, first: Item, batch: Batch) -> None:
         """Have the players, which may compile: not while rows are locked. Where that fails it fails again, alone."""
-        asked = {
-            item.experiment.id: item.experiment for item in items if isinstance(item, (*SHARED, Replace, Change, Grow))
-        }
-        for experiment in map(self._as_it_is, asked.values()):
+        asked = [experiment for experiment, _ in batch.groups.values()]
+        if isinstance(first, Replace | Change | Grow):
+            asked.append(self._as_it_is(first.experiment))
+        for experiment in asked:
             if self._refusal(experiment) is None:
                 with suppress(Exception):
                     self._run(experiment)
@@ -374,8 +281,14 @@ class Ledger:
         """The experiments, or the one of them."""
         return [each for each in self.experiments() if only is None or each.id == only]
 
-    def _remember(self, experiment: Experiment) -> None:
-        self._named[experiment.name] = experiment
+    def forgotten(self, numbers: set[int]) -> None:
+        self._running = {number: each for number, each in self._running.items() if number not in numbers}
+        self.folder.forget(numbers)
+
+    def reopened(self, experiment: Experiment, mended: bool) -> None:
+        if mended:
+            self.folder.start_again()
+        self.faults.worked(experiment.id)
 
     def prepare(self, experiment: Experiment) -> Player:
         """A player for an experiment. Kernels that are not compiled yet serve as plain Python until they are.
@@ -411,7 +324,10 @@ class Ledger:
         return sum(running.unsaved() for running in list(self._running.values()))
 
     def _concerned(self, item: Item) -> list[int]:
-        """The experiments whose states are to be put on record now, or of which something may go."""
+        """The experiments that an item is about; whose states are to go on record now, or of which something may go."""
+        about = None if isinstance(item, Create) else _about(item)
+        if about:
+            return [self._as_it_is(item.experiment).id]  # type: ignore[union-attr]
         if isinstance(item, Upkeep):
             return [each.id for each in self._among(item.only) if each.retention is not None]
         if not isinstance(item, Save):
@@ -600,29 +516,17 @@ class Ledger:
 
     def _shared(
         self,
-        items: Sequence[Item],
+        batch: Batch,
         answers: list[Any],
         rows: dict[bytes, DecisionRow],
         known: dict[tuple[int, str], Key],
         now: float,
     ) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
-        for experiment, asked in self._by_experiment(items, answers):
+        for experiment, asked in batch.begin(answers):
             for requests in self._ask(experiment, Requests(asked, rows, known), now):
                 for at, answer in requests.answers.items():
                     answers[at] = answer
-
-    def _by_experiment(self, items: Sequence[Item], answers: list[Any]) -> list[tuple[Experiment, list[Placed]]]:
-        found: dict[int, tuple[Experiment, list[Placed]]] = {}
-        for at, item in enumerate(items):
-            if not isinstance(item, SHARED):
-                continue
-            if not item.begin():
-                answers[at] = waited()
-                continue
-            experiment = self._as_it_is(item.experiment)
-            found.setdefault(experiment.id, (experiment, []))[1].append((at, item))
-        return [pair for _, pair in sorted(found.items())]
 
     def _ask(self, experiment: Experiment, requests: Requests, now: float, alone: bool = False) -> list[Requests]:
         """Serve these: all together, or, where that fails, those that can be served."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
+from belated.ledger.gently import slice_of
 from belated.ledger.replica import check
 from belated.ledger.store import DecisionRow, Event, Head, Reader, Store
 from belated.spelling import counted
@@ -53,7 +54,7 @@ class Order:
         """Read on from its first event; Damaged says what is not in order."""
         place, at = first, 0.0
         while self.place < self.head.last:
-            with store.read() as session:  # from the last one on again: that is gone only if all before the next are
+            with slice_of(store) as session:  # from the last one on again: that is gone only if all before the next are
                 events = session.events_since(self.experiment.id, place - 1, CHUNK, at)
                 rows = session.decisions([each.ticket for each in events if each.kind == "decide" and each.ticket])
             if not events or events[0].place > self.place:

@@ -15,13 +15,17 @@ from belated.ledger.work import Work
 class Part:
     """One item of a batch."""
 
+    __slots__ = ("at", "contexts", "item", "known", "made")
+
     def __init__(self, at: int, item: Decide, known: Key | None) -> None:
         self.at = at
         self.item = item
         self.known = known
-        self.made = [] if known is None else [Decided(*each) for each in json.loads(known.answer)]
-        #: What is still to be decided.
-        self.contexts = item.contexts[max(len(self.made) - item.before, 0) :]
+        self.made: list[Decided] = []
+        self.contexts = item.contexts  #: what is still to be decided
+        if known is not None:
+            self.made = [Decided(*each) for each in json.loads(known.answer)]
+            self.contexts = item.contexts[max(len(self.made) - item.before, 0) :]
 
     @property
     def done(self) -> bool:

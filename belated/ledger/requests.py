@@ -7,13 +7,24 @@ while the others of the batch go on. A ticket begins with the day on which it wa
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from belated.errors import InvalidArgument
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
-from belated.ledger.items import Again, Cancel, Decide, Feedback, Item, Outcome, write_value
+from belated.ledger.items import (
+    SHARED,
+    Again,
+    Asked,
+    Cancel,
+    Decide,
+    Feedback,
+    Item,
+    Outcome,
+    waited,
+    write_value,
+)
 from belated.ledger.parts import Part, other_body, same_answer
 from belated.ledger.store import DecisionRow, Key, day_of
 from belated.ledger.work import Work
@@ -26,6 +37,40 @@ Keys = dict[tuple[int, str], Key]
 Fresh = dict[tuple[int, str], tuple[Decide, Any]]
 
 
+class Batch:
+    """What is asked for together: by experiment as it is now, with the tickets and the keys that it is about."""
+
+    def __init__(self, items: Sequence[Item], as_it_is: Callable[[Experiment], Experiment]) -> None:
+        self.groups: dict[int, tuple[Experiment, list[Placed]]] = {}
+        self.tickets: set[bytes] = set()
+        self.keys: list[tuple[int, str]] = []
+        known: dict[int, list[Placed]] = {}  # by the number that the experiment had when it was asked
+        for at, item in enumerate(items):
+            if not isinstance(item, SHARED):
+                continue
+            number = item.experiment.id
+            group = known.get(number)
+            if group is None:
+                now = as_it_is(item.experiment)
+                group = known[number] = self.groups.setdefault(now.id, (now, []))[1]
+            group.append((at, item))
+            if not isinstance(item, Decide):
+                self.tickets.update(ticket for ticket in tickets(item) if ticket is not None)
+            elif item.key is not None:
+                self.keys.append((number, item.key))
+
+    def begin(self, answers: list[Any]) -> Iterator[tuple[Experiment, list[Placed]]]:
+        """What each experiment is asked by those who still wait, in the order of the experiments' numbers."""
+        for _, (experiment, asked) in sorted(self.groups.items()):
+            waits = Asked.begin_all([item for _, item in asked])
+            if not all(waits):
+                for (at, _), wait in zip(asked, waits, strict=True):
+                    answers[at] = None if wait else waited()
+                asked = [each for each, wait in zip(asked, waits, strict=True) if wait]
+            if asked:
+                yield experiment, asked
+
+
 class Requests:
     """What a batch asks of one experiment, with the stored rows that it is about."""
 
@@ -33,7 +78,9 @@ class Requests:
         self, asked: Sequence[Placed], rows: dict[bytes, DecisionRow], known: Keys, fresh: Fresh | None = None
     ) -> None:
         self.asked = asked
-        self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
+        self.rows: dict[bytes, DecisionRow] = {}
+        if rows:
+            self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
         self._before = dict(self.rows)
         self.known = known
         self.fresh: Fresh = {} if fresh is None else fresh
@@ -63,13 +110,14 @@ class Requests:
         work.replica.load([row.instance for row in open_rows])
         decide: list[tuple[int, Decide]] = []
         for at, item in self.asked:
-            if isinstance(item, Feedback):
-                self.answers[at] = [self._feedback(work, ticket, value) for ticket, value in item.entries]
-            elif isinstance(item, Cancel):
-                self.answers[at] = [self._cancel(work, ticket) for ticket in item.tickets]
-            else:
+            if isinstance(item, Decide):
                 decide.append((at, item))
-        self._decisions(work, decide)
+            elif isinstance(item, Feedback):
+                self.answers[at] = [self._feedback(work, ticket, value) for ticket, value in item.entries]
+            else:
+                self.answers[at] = [self._cancel(work, ticket) for ticket in item.tickets]
+        if decide:
+            self._decisions(work, decide)
 
     # --- what ends ---
 
@@ -122,7 +170,9 @@ class Requests:
 
     def _part(self, at: int, item: Decide) -> Part | Refused:
         """What of an item is on record under its key."""
-        known = None if item.key is None else self.known.get((item.experiment.id, item.key))
+        if item.key is None:
+            return Part(at, item, None)
+        known = self.known.get((item.experiment.id, item.key))
         if known is not None and known.digest != item.digest:
             return other_body(item)
         try:
@@ -134,25 +184,26 @@ class Requests:
         """Those of new keys, then those that repeat them."""
         first: dict[str, int] = {}
         new, repeated = [], []
+        archived = work.experiment.archived_at is not None
         for at, item in asked:
             part = self._part(at, item)
-            pair = (item.experiment.id, item.key or "")
             if isinstance(part, Refused):
                 self.answers[at] = part
             elif part.done:
                 self.answers[at] = Again(part.answer([]))
-            elif item.key is not None and pair in self.fresh:
-                self.answers[at] = _repeated(item, *self.fresh[pair])
+            elif item.key is not None and (item.experiment.id, item.key) in self.fresh:
+                self.answers[at] = _repeated(item, *self.fresh[item.experiment.id, item.key])
             elif item.key is not None and item.key in first:
                 repeated.append((at, item))
-            elif work.experiment.archived_at is not None and not item.before:  # one that has begun is served to its end
+            elif archived and not item.before:  # one that has begun is served to its end
                 name = work.experiment.name
                 self.answers[at] = Refused("archived", f"{name} is archived: it makes no more decisions")
             else:
-                first |= {item.key: at} if item.key is not None else {}
+                if item.key is not None:
+                    first[item.key] = at
                 new.append(part)
         self._decide(work, new)
-        for part in new:
+        for part in new if first else ():
             if part.item.key is not None:
                 self.fresh[work.experiment.id, part.item.key] = (part.item, self.answers[part.at])
         for at, item in repeated:

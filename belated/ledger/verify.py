@@ -19,6 +19,7 @@ from belated.kernels.states import state_dtype
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.follow import follow
+from belated.ledger.gently import slice_of
 from belated.ledger.items import read_value
 from belated.ledger.order import Order, moment
 from belated.ledger.player import Memory, Player
@@ -155,7 +156,7 @@ class Replay:
     def _slices(self, instance: int, seq: int) -> Iterator[list[Told]]:
         """The events after that one, by instance and sequence number, with their decisions."""
         while True:
-            with self.store.read() as session:
+            with slice_of(self.store) as session:
                 events = session.events_of(self.experiment.id, instance, seq, CHUNK)
                 rows = session.decisions(sorted({each.ticket for each in events if each.ticket is not None}))
             if not events:
@@ -171,7 +172,7 @@ class Replay:
         last, size = -1, len(self.players[len(self.experiment.actions)].fresh(0).data)
         limit = max(1, min(CHUNK, BYTES // (1 + size)))
         while True:
-            with self.store.read() as session:
+            with slice_of(self.store) as session:
                 states = session.states_after(self.experiment.id, last, limit)
                 kept = session.checkpoints(self.experiment.id, [each.instance for each in states])
             if not states:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, cast
@@ -29,10 +29,11 @@ log = logging.getLogger("belated")
 #: transaction takes at most, where states are small.
 WAITING = 20_000
 TOGETHER = experiment.TOGETHER
-#: Seconds to wait for as many as came before, and how often, where a transaction costs much more than what is in it: on
-#: PostgreSQL. (Else those who come from several workers go in two halves by turns.)
-LINGER = 0.001
+#: Seconds to wait for as many as came before, and how often, where so many come and a transaction costs much more than
+#: what is in it: on PostgreSQL. (Else those who come from several workers go in two halves by turns.)
+LINGER = 0.0005
 LINGERS = 3
+MANY = 16
 
 
 class Busy(Exception):
@@ -72,7 +73,7 @@ class Batcher:
         self._attendant = Attendant(patience)
         self._watch = watch
         self._turns = Turns[Waiting]()
-        self._lanes: Counter[int | None] = Counter()
+        self._lanes: defaultdict[int | None, int] = defaultdict(int)
         self._loop = asyncio.get_running_loop()
         self._weight = 0
         self._linger = 0.0 if ledger.store.exclusive else LINGER
@@ -110,9 +111,10 @@ class Batcher:
         self, item: Item, measured: tuple[int | None, int, int], weight: int, always: bool, to: Any
     ) -> asyncio.Future[Any]:
         lane, size, cost = measured
-        if not always and self._is_full(lane, weight):
+        if self._weight + weight > WAITING and not always and self._is_full(lane, weight):
             raise Busy
-        self._weigh(lane, weight)
+        self._weight += weight
+        self._lanes[lane] += weight
         if to is None:
             to = self._loop.create_future()
             begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
@@ -163,7 +165,7 @@ class Batcher:
 
     def _run(self) -> None:
         while self._turns.wait():
-            for _ in range(LINGERS if self._linger else 0):
+            for _ in range(LINGERS if self._linger and self._before >= MANY else 0):
                 if len(self._turns) >= self._before:
                     break
                 time.sleep(self._linger)
@@ -183,11 +185,15 @@ class Batcher:
             return [Refused("internal", "this request failed")] * len(items)
 
     def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
-        for each, answer in zip(batch, answers, strict=True):
-            self._weigh(each.lane, -each.weight)
-            self._attendant.dismiss(each.future)
-            if not each.future.done():
-                each.future.set_result(answer)
+        lanes: defaultdict[int | None, int] = defaultdict(int)
+        dismiss = self._attendant.dismiss
+        for (_, lane, _, weight, future), answer in zip(batch, answers, strict=True):
+            lanes[lane] += weight
+            dismiss(future)
+            if not future.done():
+                future.set_result(answer)
+        for lane, weight in lanes.items():
+            self._weigh(lane, -weight)
 
 
 def _measured(item: Item) -> tuple[int | None, int, int]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEFAULT = Options()
 #: How nice it is to be slow: see nice(1).
 NICE = 19
-NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client", "structlog")
+NEEDED = ("msgspec", "uvicorn", "prometheus_client", "structlog")
 
 
 def _without_password(database: str | None) -> str | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Awaitable
 from functools import lru_cache
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from belated.service.app import refuse
+from belated.service.asgi import Application, Receive, Scope, Send
 from belated.service.auth import is_loopback
+from belated.service.endpoint import refuse
 
 log = logging.getLogger("belated")
 
@@ -25,6 +25,18 @@ SAID = 10.0
 #: What only a proxy adds.
 FORWARDED = (b"forwarded", b"via", b"x-real-ip")
 FORWARDED_BEGIN = b"x-forwarded-"
+#: What programs send that says nothing here.
+PLAIN = frozenset(
+    [
+        b"content-length",
+        b"content-type",
+        b"accept",
+        b"accept-encoding",
+        b"user-agent",
+        b"connection",
+        b"idempotency-key",
+    ]
+)
 #: What else is looked at.
 LOOKED_AT = frozenset([b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"])
 #: What `Sec-Fetch-Site` may be: our own page, or an address that a person typed.
@@ -37,7 +49,6 @@ LONGEST = 300
 AUTHORITY = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 
 
-@lru_cache(1000)
 def host_of(authority: str) -> str:
     """The name in a Host header, in small letters; nothing if it is not written as one.
 
@@ -48,6 +59,24 @@ def host_of(authority: str) -> str:
     return "" if found is None else (found[1] or found[2] or "").rstrip(".").lower()
 
 
+@lru_cache(1000)
+def is_own(authority: bytes) -> bool:
+    """Whether a Host header names this machine, as it calls itself."""
+    return len(authority) <= LONGEST and is_loopback(host_of(authority.decode("latin-1")))
+
+
+def is_plain(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether there is nothing to look at: what a program of this machine sends."""
+    hosted = False
+    for name, value in headers:
+        if name in PLAIN:
+            continue
+        if name != b"host" or hosted or not is_own(value):
+            return False
+        hosted = True
+    return hosted
+
+
 def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str | None:
     """Why a request that has no token must not come in; None if it may.
 
@@ -55,6 +84,8 @@ def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str |
     >>> trouble("GET", "/health", [(b"host", b"evil.example:8000")])
     "without tokens this service is for this machine only: Host is 'evil.example:8000', which is no name of loopback"
     """
+    if is_plain(headers):
+        return None
     given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
         if name in FORWARDED or name.startswith(FORWARDED_BEGIN):
@@ -62,8 +93,9 @@ def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str |
             return f"this came through a proxy ({said}), and strangers need a token: start it with --require-token"
         if name in LOOKED_AT:
             given.setdefault(name, []).append(value)
-    hosts = [value.decode("latin-1") for value in given.get(b"host", [b""])]
-    if len(hosts) > 1 or len(hosts[0]) > LONGEST or not is_loopback(host_of(hosts[0])):
+    named = given.get(b"host", [b""])
+    hosts = [value.decode("latin-1") for value in named]
+    if len(hosts) > 1 or not is_own(named[0]):
         said = ", ".join(hosts)
         return f"without tokens this service is for this machine only: Host is {said!r}, which is no name of loopback"
     for origin in given.get(b"origin", ()):
@@ -79,16 +111,15 @@ def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str |
 class Loopback:
     """An application for this machine only."""
 
-    def __init__(self, application: ASGIApp) -> None:
+    def __init__(self, application: Application) -> None:
         self._application = application
         self._said = -SAID
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         why = None if scope["type"] == "lifespan" else trouble(scope.get("method", ""), scope["path"], scope["headers"])
         if why is None:
-            await self._application(scope, receive, send)
-            return
+            return self._application(scope, receive, send)
         if time.monotonic() >= self._said + SAID:
             self._said = time.monotonic()
             log.warning("a request was turned away: %s", why)
-        await refuse("forbidden", scope, send, message=why)
+        return refuse("forbidden", scope, send, message=why)

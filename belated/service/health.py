@@ -10,9 +10,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from starlette.types import Receive
-
 from belated.ledger.items import Asked, Probe, waited
+from belated.service.asgi import Receive
 
 #: Seconds that a request may wait before it is begun; and after which it is watched whether its client is still there.
 PATIENCE = 10.0

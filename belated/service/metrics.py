@@ -36,6 +36,7 @@ HISTOGRAMS: tuple[tuple[str, str, Sequence[float], tuple[str, ...]], ...] = (
     ("batch_seconds", "A transaction, its commit included.", SECONDS, ()),
 )
 ENDS = {name: ends for name, _, ends, _ in HISTOGRAMS}
+CLASSES = {name: [*map(str, ends), "+Inf"] for name, ends in ENDS.items()}
 #: Of each experiment, the same on every machine (so not to be summed over them): name, whether it only rises, text.
 EXPERIMENTS = (
     ("decisions", True, "Decisions made."),
@@ -109,10 +110,13 @@ class Metrics(Collector):
 
     def observe(self, name: str, value: float, *labels: str) -> None:
         """One more in a histogram."""
-        ends = ENDS[name]
-        at = bisect_left(ends, value)
-        self.counts[name, *labels, str(ends[at]) if at < len(ends) else "+Inf"] += 1
+        self.counts[name, *labels, CLASSES[name][bisect_left(ENDS[name], value)]] += 1
         self.counts[name, *labels, "sum"] += value  # type: ignore[assignment]
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self.count("requests", route, str(status))
+        self.observe("request_seconds", seconds, route)
 
     def outcome(self, experiment: str, kind: str, by: int = 1) -> None:
         """So many more decisions, or so much more feedback, of one experiment."""

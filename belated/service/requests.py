@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from belated.service.asgi import Application, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from belated.service.tracing import Tracer
@@ -50,7 +50,7 @@ class Watched:
     """Every request has an id; it is logged and traced, whoever answers it."""
 
     def __init__(
-        self, application: ASGIApp, log: Callable[[dict[str, Any]], None] | None, tracer: Tracer | None
+        self, application: Application, log: Callable[[dict[str, Any]], None] | None, tracer: Tracer | None
     ) -> None:
         self._application = application
         self._log = log
@@ -106,7 +106,7 @@ def _told(scope: Scope, number: bytes, seen: Seen, seconds: float) -> dict[str, 
 class Under:
     """An application under a path, whether the proxy before it leaves that path in place or takes it away."""
 
-    def __init__(self, application: ASGIApp, root: str) -> None:
+    def __init__(self, application: Application, root: str) -> None:
         self._application = application
         self._root = root
         self._begin = root + "/"

@@ -20,7 +20,6 @@ from typing import Any
 
 import uvicorn
 import uvloop
-from starlette.types import ASGIApp
 
 from belated.errors import InvalidArgument, InvalidState
 from belated.imports import bring_named
@@ -30,6 +29,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.store import Store
 from belated.service import logs, tracing
 from belated.service.app import Service
+from belated.service.asgi import Application
 from belated.service.auth import Guard, is_loopback
 from belated.service.connections import Connection, most_connections, watch
 from belated.service.desk import Desk
@@ -201,6 +201,7 @@ def _listen_to(
         host=host,
         port=port,
         http=Connection,
+        interface="asgi3",
         lifespan="on",
         access_log=False,
         log_config=None,
@@ -213,7 +214,7 @@ def _listen_to(
     Server(config, started, how.grace).run(sockets)
 
 
-def _around(application: ASGIApp, guard: Guard, how: Options, tracer: Tracer | None) -> ASGIApp:
+def _around(application: Application, guard: Guard, how: Options, tracer: Tracer | None) -> Application:
     """The routes, and around them what is asked for."""
     if not guard.needed:
         application = Loopback(application)

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import Scope
-
 from belated.errors import InvalidArgument
+from belated.service.asgi import Scope
 from belated.service.connections import Seldom
 from belated.service.requests import Seen
 

@@ -21,7 +21,8 @@ class Turns(Generic[Entry]):
 
     def __init__(self) -> None:
         self._lanes: OrderedDict[object, deque[tuple[Entry, int]]] = OrderedDict()
-        self._some = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._some = threading.Condition(self._lock)
         self._idle = False  # whether somebody waits for some and was not told yet
         self._count = 0
         self._closed = False
@@ -31,8 +32,11 @@ class Turns(Generic[Entry]):
 
     def put(self, lane: object, entry: Entry, cost: int) -> None:
         """At the end of a lane."""
-        with self._some:
-            self._lanes.setdefault(lane, deque()).append((entry, cost))
+        with self._lock:
+            waiting = self._lanes.get(lane)
+            if waiting is None:
+                waiting = self._lanes[lane] = deque()
+            waiting.append((entry, cost))
             self._count += 1
             if self._idle:
                 self._idle = False

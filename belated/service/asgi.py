@@ -1,0 +1,80 @@
+"""The words of ASGI, and which application a path leads to.
+
+It is a table, not a list of patterns to be tried: what a framework adds here took a tenth of a request.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import AbstractAsyncContextManager
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Leaf(NamedTuple):
+    """What answers at a path, and which of its parts are names."""
+
+    application: Application
+    names: list[tuple[str, int]]
+
+
+class Routes:
+    """Paths such as `/v1/experiments/{name}`, each with an application; `otherwise` for all others.
+
+    What stands in braces is one part of a path that is not empty, and is found in the scope's `path_params`.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[tuple[str, Application]],
+        lifespan: Callable[[], AbstractAsyncContextManager[None]],
+        otherwise: Application,
+    ) -> None:
+        self._lifespan = lifespan
+        self._otherwise = otherwise
+        #: By the number of parts: how to get those that are fixed, and what they lead to.
+        self._known: dict[int, list[tuple[Callable[[list[str]], Any], dict[Any, Leaf]]]] = {}
+        shapes: dict[tuple[int, ...], dict[Any, Leaf]] = {}
+        for path, application in routes:
+            parts = path.split("/")
+            names = [(part[1:-1], at) for at, part in enumerate(parts) if part.startswith("{")]
+            fixed = tuple(at for at, part in enumerate(parts) if not part.startswith("{"))
+            shape = (len(parts), *fixed)
+            if shape not in shapes:
+                shapes[shape] = {}
+                self._known.setdefault(len(parts), []).append((itemgetter(*fixed), shapes[shape]))
+            shapes[shape][itemgetter(*fixed)(parts)] = Leaf(application, names)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "lifespan":
+            return self._live(receive, send)
+        parts = scope["path"].split("/")
+        for fixed, leaves in self._known.get(len(parts), ()):
+            leaf = leaves.get(fixed(parts))
+            if leaf is not None:
+                named = {name: parts[at] for name, at in leaf.names}
+                if "" not in named.values():
+                    scope["path_params"] = named
+                    return leaf.application(scope, receive, send)
+        return self._otherwise(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """From start to end."""
+        phase = "startup"
+        try:
+            await receive()
+            async with self._lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                phase = "shutdown"
+                await receive()
+        except BaseException:
+            await send({"type": f"lifespan.{phase}.failed", "message": traceback.format_exc()})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
