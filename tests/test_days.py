@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from belated.ledger import postgres as postgres_module
+from belated.ledger import reads
 from belated.ledger.database import open_store
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
@@ -46,7 +46,7 @@ DAYS = {"retention_seconds": DAY}
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_module, "time", SimpleNamespace(time=REAL_TIME))
+    monkeypatch.setattr(reads, "time", SimpleNamespace(time=REAL_TIME))
 
 
 def midnight(days: int = 0) -> float:

@@ -26,9 +26,9 @@ from typer.testing import CliRunner
 
 from belated.cli import app
 from belated.errors import InvalidState
-from belated.ledger import erase, experiment, schema
-from belated.ledger import postgres as postgres_module
+from belated.ledger import erase, experiment, reads, schema
 from belated.ledger import replica as replica_module
+from belated.ledger.arrays import array
 from belated.ledger.database import open_store, shown
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
@@ -46,7 +46,7 @@ from belated.ledger.items import (
     Upkeep,
 )
 from belated.ledger.ledger import Ledger
-from belated.ledger.postgres import Postgres, array
+from belated.ledger.postgres import Postgres
 from belated.ledger.verify import verify
 from tests.postgres import Cluster, cluster, database  # noqa: F401
 from tests.serving import children
@@ -476,7 +476,7 @@ class Ledgers:
 
 def at_day(database: str, days: float) -> None:
     """Let the clocks be so many days away, for who writes."""
-    postgres_module.time.time = lambda: REAL_TIME() + days * 86400.0  # type: ignore[attr-defined]
+    reads.time.time = lambda: REAL_TIME() + days * 86400.0  # type: ignore[attr-defined]
     (body,) = query(database, "SELECT pg_get_functiondef('belated_lock'::regproc)")[0]
     clock = "extract(epoch FROM clock_timestamp())"
     query(database, re.sub(re.escape(clock) + r"[^;]*;", f"{clock} + {days * 86400.0};", body))
@@ -486,7 +486,7 @@ def at_day(database: str, days: float) -> None:
 def test_old_days_go_with_their_tables_and_what_is_open_stays(
     database: str, forecaster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_module, "time", SimpleNamespace())
+    monkeypatch.setattr(reads, "time", SimpleNamespace())
     rules = {"retention_seconds": 86400.0, "limits": {"outstanding": 500}}
     with ledgers(database, 2) as (one, two):
         at_day(database, -5)

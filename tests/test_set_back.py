@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from belated.ledger import postgres as postgres_module
+from belated.ledger import reads
 from belated.ledger import sqlite as sqlite_module
 from belated.ledger.items import Cancel, Decide, Feedback, Upkeep
 from belated.ledger.ledger import Ledger
@@ -28,7 +28,7 @@ HOUR = 3600.0
 @pytest.fixture
 def clock(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Sets the clock of the database: so many seconds from now."""
-    monkeypatch.setattr(postgres_module, "time", SimpleNamespace(time=REAL_TIME))
+    monkeypatch.setattr(reads, "time", SimpleNamespace(time=REAL_TIME))
 
     def set_(seconds: float) -> None:
         if ledger.store.exclusive:
