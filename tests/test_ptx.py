@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,32 +14,33 @@ from numba import types
 
 import belated as bl
 from belated.checks.contract import allowed
+from belated.engine.cuda import turns
 from belated.kernels import elementary
-from tests.ptx import pair_ptx, ptx, round_ptx, strange
+from tests.ptx import assembly, ptx, strange, turn_ptx, wave_of
 
-PAIRS = [(name, f) for name, make in bl.catalog.LEARNERS.items() for f in allowed(make.example())]
-#: Each forecaster with one learner.
-FEW = [next(pair for pair in PAIRS if pair[1] is each) for each in bl.catalog.FORECASTERS.values()]
-if os.environ.get("CI") != "true":
-    PAIRS = FEW
-#: And learners whose rounds have side information, values of it, or points.
-ROUNDS = [*((name, bl.Direct) for name in ("linucb", "percontext", "gradientdescent")), *FEW]
+#: Side information, values of it, queues: these are compiled every day.
+DAILY = {("linucb", bl.Direct), ("percontext", bl.BOLD), ("ucb1", bl.QPMD)}
 
 
-@pytest.mark.parametrize(("name", "forecaster"), PAIRS, ids=[f"{name}-{f.__name__}" for name, f in PAIRS])
+def pairs() -> Iterator[Any]:
+    """All. In CI each learner under one forecaster, another from learner to learner; all by `make soak`."""
+    for number, (name, make) in enumerate(bl.catalog.LEARNERS.items()):
+        rules = allowed(make.example())
+        for i, rule in enumerate(rules):
+            mark = pytest.mark.minutes if i == number % len(rules) else pytest.mark.soak
+            yield pytest.param(name, rule, id=f"{name}-{rule.__name__}", marks=() if (name, rule) in DAILY else mark)
+
+
+@pytest.mark.parametrize(("name", "forecaster"), list(pairs()))
 def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
-    text = pair_ptx(bl.catalog.LEARNERS[name].example(), forecaster)
-    assert ".visible .func" in text and not strange(text)
+    text = turn_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
+    assert ".visible .entry" in text and not strange(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "forecaster"),
-    [ROUNDS[0], *(pytest.param(*pair, marks=pytest.mark.minutes) for pair in ROUNDS[1:])],
-    ids=[f"{name}-{f.__name__}" for name, f in ROUNDS],
-)
-def test_a_whole_round_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
-    text = round_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
-    assert ".visible .func" in text and not strange(text)
+@pytest.mark.parametrize("turn", [turns.move_mailbox, turns.move_pool], ids=["mailbox", "pool"])
+def test_what_grows_compiles_for_a_gpu(turn: Any) -> None:
+    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
+    assert ".visible .entry" in assembly(turn, turns.Moved(lanes, lanes))
 
 
 def test_the_elementary_functions_compile_for_a_gpu() -> None:

@@ -65,6 +65,21 @@ def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress
             future.result()
 
 
+def check_gpu() -> None:
+    """Say in one line why plays cannot run on a GPU here, if they cannot."""
+    from belated.engine.cuda.device import find
+
+    find()
+
+
+def run_on_gpu(setting: Setting, tables: Tables, progress: Progress) -> None:
+    """Play all replications on a GPU, a thread each."""
+    from belated.engine.cuda.device import find
+    from belated.engine.cuda.waves import run_waves
+
+    run_waves(find(), setting, tables, progress)
+
+
 def run_plain(setting: Setting, tables: Tables, progress: Progress) -> None:
     """Play all replications in Python, one after the other."""
 
