@@ -16,7 +16,7 @@ from numba import typeof, types
 
 import belated as bl
 from belated.checks.contract import arena
-from belated.engine.cuda import device
+from belated.engine.cuda import device, turns
 from belated.engine.cuda.waves import Wave
 from belated.engine.lanes import Lane
 from belated.engine.workspace import Setting
@@ -82,6 +82,22 @@ def wave_of(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.del
     wave = Wave(device.Host(), setting, Lane(setting), 4)
     wave.begin(0)
     return wave
+
+
+def calls_ptx(game: bl.Game, delays: bl.delays.Delays) -> str:
+    """The assembly of a game's and a law's kernels, called as a round calls them."""
+    outcome, regret, law, event, observe = turns.calls_of(game, delays)
+
+    def calls(params, memory, context, feedback, law_params, waits, out, k0, k1, action):
+        observe(0, params, memory, k0, k1, 1, context)
+        event(0, params, memory, k0, k1, 1)
+        out[0] = outcome(0, params, memory, k0, k1, 1, action, feedback)
+        law(0, law_params, k0, k1, 1, action, out[0], len(waits), waits)
+        out[1] = regret(0, params, memory)
+
+    column, word = types.Array(types.float64, 1, "A"), types.uint64
+    given = (game.params(), column, column, column, delays.params(), types.Array(types.int64, 1, "A"))
+    return ptx(calls, *given, types.float64[::1], word, word, types.int64)
 
 
 def assembly(turn: Any, work: Any) -> str:

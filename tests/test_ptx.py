@@ -16,7 +16,8 @@ import belated as bl
 from belated.checks.contract import allowed
 from belated.engine.cuda import turns
 from belated.kernels import elementary
-from tests.ptx import assembly, ptx, strange, turn_ptx, wave_of
+from tests.ptx import assembly, calls_ptx, ptx, strange, turn_ptx, wave_of
+from tests.test_checks import DELAYS, GAMES
 
 #: Side information, values of it, queues: these are compiled every day.
 DAILY = {("linucb", bl.Direct), ("percontext", bl.BOLD), ("ucb1", bl.QPMD)}
@@ -41,6 +42,16 @@ def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
 def test_what_grows_compiles_for_a_gpu(turn: Any) -> None:
     lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
     assert ".visible .entry" in assembly(turn, turns.Moved(lanes, lanes))
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    ("game", "law"),
+    [*((game, DELAYS[0]) for game in GAMES), *((GAMES[0], law) for law in DELAYS)],
+    ids=lambda each: f"{each!r:.40}",
+)
+def test_games_and_laws_compile_for_a_gpu(game: Any, law: Any) -> None:
+    assert not strange(calls_ptx(game, law))
 
 
 def test_the_elementary_functions_compile_for_a_gpu() -> None:
