@@ -17,12 +17,13 @@ from belated.engine.lanes import RING, TRACELESS
 from belated.engine.loop import finish_replication, start_replication
 from belated.engine.mailbox import move
 from belated.engine.round import DONE, PLAYED, Calls, Shape, make_round
-from belated.engine.views import Arrays, Asked
+from belated.engine.views import Arrays, Asked, Written
 from belated.forecasters.room import Kernels
 from belated.kernels import pointers
 from belated.kernels.compile import kernel
 from belated.kernels.natural import natural
 from belated.kernels.random import replication_key
+from belated.kernels.scratch import nearby
 from belated.protocols import Delays, Game
 
 #: What lanes say beside the reasons of `round`: not started yet; the forecaster wrote outside its marks.
@@ -77,11 +78,70 @@ def torn(marks, i):
     return found
 
 
+class Near(NamedTuple):
+    """How many records a thread has with itself while it plays; the others stay where all lanes have theirs.
+
+    A thread's own memory is laid out by the device so that neighbours do not disturb each other.
+    """
+
+    instances: int  # all of the pool, or 0
+    counts: int  # all of a row of the tally, or 0
+
+
 @cache
-def make_play(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
+def make_near(count: int) -> tuple[Any, Any]:
+    """Kernels that bring so many records of an array to the thread, and take them back; with 0 they stay."""
+
+    def stay(far):
+        return far
+
+    def leave(near, far):
+        pass
+
+    def bring(far):
+        near = nearby(far, count)
+        for i in range(count):
+            near[i] = far[i]
+        return near
+
+    def take(near, far):
+        for i in range(count):
+            far[i] = near[i]
+
+    return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
+
+
+@cache
+def make_near_row(count: int) -> tuple[Any, Any]:
+    """The same for a row of a table."""
+
+    def stay(far, row):
+        return far
+
+    def leave(near, far, row):
+        pass
+
+    def bring(far, row):
+        near = nearby(far, count)
+        for i in range(count):
+            near[row, i] = far[row, i]
+        return near
+
+    def take(near, far, row):
+        for i in range(count):
+            far[row, i] = near[row, i]
+
+    return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
+
+
+@cache
+def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near) -> Any:
     """The turn that plays so many rounds of a lane, or until something is needed or wrong."""
     begin = kernels.begin
     choose, settle = make_round(kernels, shape, calls)
+    bring_desk, take_desk = make_near(1)
+    bring_pool, take_pool = make_near(near.instances)
+    bring_row, take_row = make_near_row(near.counts)
 
     def start(i, work, lane, asked):
         desk = lane.desk[0]
@@ -97,12 +157,36 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
         reason = work.told[0, i]
         if reason == DONE:
             return
-        fixed, played, written = work.fixed, work.played, work.written
-        lane = lane_of(work.lanes, i)
+        fixed, played = work.fixed, work.played
+        far = lane_of(work.lanes, i)
         own = min(i, len(work.asked.params) - 1)
         asked = Asked(work.asked.rule, work.asked.params[own : own + 1], work.asked.blank)
         if reason == FRESH:
-            start(i, work, lane, asked)
+            start(i, work, far, asked)
+        lane = Arrays(
+            bring_desk(far.desk),
+            bring_pool(far.pool),
+            far.marks,
+            far.slab,
+            far.wheel,
+            far.contexts,
+            far.memory,
+            far.waits,
+            far.feedback,
+            far.context,
+        )
+        tables = work.written
+        written = Written(
+            bring_row(tables.tally, i),
+            tables.pools,
+            tables.summary,
+            tables.regret,
+            tables.checkpoints,
+            tables.actions,
+            tables.points,
+            tables.delays,
+            tables.probabilities,
+        )
         reason = PLAYED
         left = work.budget
         while reason == PLAYED and left > 0:
@@ -112,6 +196,9 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
                 reason = settle(natural(action), probability, fixed, lane, asked, played, written)
         if reason == DONE:
             finish_replication(lane.desk[0], written.tally[i], written.summary)
+        take_desk(lane.desk, far.desk)
+        take_pool(lane.pool, far.pool)
+        take_row(written.tally, tables.tally, i)
         if torn(work.lanes.marks, i):
             reason = TORN
         work.told[0, i] = reason

@@ -15,6 +15,7 @@ from belated.engine import round as rounds
 from belated.engine.cuda import turns
 from belated.engine.lanes import RING, Lane, check_ring
 from belated.engine.progress import Progress
+from belated.engine.records import TALLY
 from belated.engine.views import Arrays, Played, Written
 from belated.engine.workspace import Setting, Tables, asked_of, fixed_of, kernels_of, refuse, shape_of
 from belated.errors import Unsupported
@@ -26,6 +27,8 @@ from belated.protocols import Learner
 LAUNCH = 0.08
 #: Rounds of the first launch, before its speed is known.
 FIRST_LAUNCH = 64
+#: What a thread may have with itself of its pool, and of its counts.
+NEAR_BYTES = 2048
 #: The share of the free memory that a wave may take, and how many times its lanes it is given: they will grow.
 SHARE, SPARE = 0.8, 3
 
@@ -67,6 +70,16 @@ def written_of(setting: Setting, tables: Tables) -> Written:
     return Written(tables.whole, tables.pools, tables.summary, tables.regret, setting.checkpoints, *kept)
 
 
+def near_of(setting: Setting, sample: Lane) -> turns.Near:
+    """What a thread should have with itself: pools that do not grow and the counts, unless they are too large."""
+    rule, pool = setting.forecaster, sample.arrays.pool
+    counts = setting.game.actions * (getattr(rule.learner, "values", 0) + 1)
+    return turns.Near(
+        0 if rule.grows or pool.nbytes > NEAR_BYTES else len(pool),
+        0 if counts * TALLY.itemsize > NEAR_BYTES else counts,
+    )
+
+
 class Wave:
     """Lanes on a device. The arrays of each are as large as those of a sample, which grows with them."""
 
@@ -75,7 +88,8 @@ class Wave:
         rule, game, law = setting.forecaster, setting.game, setting.delays
         kernels = kernels_of(rule)
         assert kernels is not None
-        self.turn = turns.make_play(kernels, shape_of(rule, game), turns.calls_of(game, law))
+        near = near_of(setting, sample)
+        self.turn = turns.make_play(kernels, shape_of(rule, game), turns.calls_of(game, law), near)
         self._lanes = self._room(**sample.arrays._asdict())
         asked = asked_of(setting)
         # What is supplied is put into the learner's constants, and its kernels may write there.
