@@ -76,9 +76,11 @@ def turn_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.de
     return assembly(wave.turn, wave.work)
 
 
-def wave_of(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays) -> Wave:
+def wave_of(
+    learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays, record: bool = True
+) -> Wave:
     """Four lanes that are about to play a game that suits the learner."""
-    setting = Setting(forecaster(learner), arena(learner, 10), delays, 10, 0, np.array([10]), record=True)
+    setting = Setting(forecaster(learner), arena(learner, 10), delays, 10, 0, np.array([10]), record=record)
     wave = Wave(device.Host(), setting, Lane(setting), 4)
     wave.begin(0)
     return wave

@@ -19,7 +19,7 @@ pytest.importorskip("numba_cuda")
 import belated as bl
 from belated.checks.contract import COMPARED
 from belated.engine.cuda import device
-from belated.errors import Unsupported
+from belated.errors import BadKernel, Unsupported
 from belated.kernels.compile import COMPILED, kernel
 from tests import simulated
 from tests.simulated import FEW, GAME, both, few, same, small
@@ -125,3 +125,38 @@ def test_what_goes_with_the_engine_on_the_command_line(given: list[str], wanted:
 
     done = CliRunner().invoke(app, ["run", "examples/study.toml", "--out", str(tmp_path), *given])
     assert done.exit_code == 1 and wanted in done.output
+
+
+class Allocates(bl.UCB1):
+    @staticmethod
+    def predict(params, state, context, draw):
+        wanted = np.zeros(3)
+        return int(wanted[0]), 1.0
+
+
+class Raises(bl.games.Bernoulli):
+    @staticmethod
+    def regret(params, memory):
+        if memory[0] > 1e9:
+            raise ValueError
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("learner", "game", "wanted"),
+    [
+        (
+            Allocates(3),
+            GAME,
+            r"Allocates\(actions=3\), predict, .*cuda.py, line \d+: it allocates .* a GPU cannot",
+        ),
+        (
+            bl.UCB1(3),
+            Raises([0.1, 0.2, 0.3]),
+            r"Raises\(.*\), regret, .*: it raises an exception.*a GPU cannot",
+        ),
+    ],
+)
+def test_what_a_gpu_cannot_do_is_said_by_name_and_line(learner: Any, game: Any, wanted: str) -> None:
+    with pytest.raises(BadKernel, match=wanted):
+        bl.play(bl.Direct(learner), game, bl.delays.Constant(5), 20, engine="cuda")

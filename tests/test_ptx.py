@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba_cuda")
 
-from numba import types
+from cuda.core._kernel_arg_handler import ParamHolder
+from numba import typeof, types
+from numba.core.serialize import dumps
+from numba.cuda.cudadrv.devicearray import _StridedLayoutShim, _StridedMemoryViewShim
 
 import belated as bl
 from belated.checks.contract import allowed
-from belated.engine.cuda import turns
+from belated.engine.cuda import device, turns
 from belated.kernels import elementary
-from tests.ptx import assembly, calls_ptx, ptx, strange, turn_ptx, wave_of
+from tests.ptx import CAPABILITY, assembly, calls_ptx, no_device, ptx, strange, turn_ptx, wave_of, written
 from tests.test_checks import DELAYS, GAMES
 
 #: Side information, values of it, queues: these are compiled every day.
@@ -52,6 +58,47 @@ def test_what_grows_compiles_for_a_gpu(turn: Any) -> None:
 )
 def test_games_and_laws_compile_for_a_gpu(game: Any, law: Any) -> None:
     assert not strange(calls_ptx(game, law))
+
+
+class Addressed:
+    """Stands for an array on a device, as Numba hands one to a kernel."""
+
+    __cuda_memory__ = True
+
+    def __init__(self, array: Any) -> None:
+        flags = array.flags
+        layout = _StridedLayoutShim(
+            strides_in_bytes=array.strides,
+            is_contiguous_c=flags.c_contiguous,
+            is_contiguous_f=flags.f_contiguous,
+            is_contiguous_any=flags.forc,
+        )
+        self._strided_memory_view_shim = _StridedMemoryViewShim(
+            ptr=array.ctypes.data, shape=array.shape, dtype=array.dtype, size=array.size, _layout=layout
+        )
+
+
+def addressed(work: Any) -> Any:
+    if isinstance(work, tuple):
+        parts = [addressed(part) for part in work]
+        return type(work)(*parts) if hasattr(work, "_fields") else tuple(parts)
+    return Addressed(work) if isinstance(work, np.ndarray) else work
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_launch_hands_over_what_the_kernel_takes(record: bool) -> None:
+    """All kinds of arguments can be handed over, empty arrays and words among them, and none is missing."""
+    wave = wave_of(bl.UCB1(3), bl.QPMD, bl.delays.Geometric(mean=3), record)
+    with no_device():
+        kernel = device.compiled(wave.turn, typeof(wave.work), CAPABILITY)
+    handed: list[Any] = []
+    kernel._prepare_args(kernel.argument_types[0], 4, 0, [], handed)
+    kernel._prepare_args(kernel.argument_types[1], addressed(wave.work), 0, [], handed)
+    taken = re.findall(rf"\.param \S+ {device.ENTRY}_param_\d+", written(kernel.library))
+    assert len(handed) == len(taken) > 100
+    ParamHolder(tuple(handed))
+    again = type(kernel)._rebuild(**pickle.loads(dumps(kernel._reduce_states())))
+    assert (again.entry_name, again.argument_types) == (device.ENTRY, kernel.argument_types)
 
 
 def test_the_elementary_functions_compile_for_a_gpu() -> None:
