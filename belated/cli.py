@@ -97,7 +97,9 @@ def _one_of(*names: str) -> Any:
 
 
 Engine = Annotated[str, typer.Option(help="Where cells run: local or ray.", autocompletion=_one_of("local", "ray"))]
-Address = Annotated[str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray.")]
+Address = Annotated[
+    str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray, or with cuda its GPUs.")
+]
 Feedback = Annotated[
     str | None, typer.Option(help="Another table, with the columns observed and reward; joined by the column --on.")
 ]
@@ -473,15 +475,14 @@ def _engine(name: str, address: str | None, threads: int | None, gpu: bool = Fal
     if name not in known:
         hint = catalog.nearest(name, known) or f"there are {', '.join(known[:-1])} and {known[-1]}"
         raise InvalidArgument(f"no engine is called {name!r}; {hint}")
-    if name == "cuda":
-        for option, given in (("--address", address), ("--threads", threads)):
-            if given is not None:
-                raise InvalidArgument(f"{option} {given} is not for --engine cuda, which is the GPU of this machine")
+    if name == "cuda" and threads is not None:
+        raise InvalidArgument(f"--threads {threads} is not for --engine cuda: a GPU plays one cell at a time")
+    if name == "cuda" and address is None:
         return OnGPU()
     if name == "ray" or address is not None:
         from belated.studies.on_ray import OnRay
 
-        return OnRay(address)
+        return OnRay(address, gpu=name == "cuda")
     return Local(threads)
 
 

@@ -18,6 +18,7 @@ from belated.engine.lanes import Lane
 from belated.engine.workspace import Setting
 from belated.errors import BadKernel, BadPrediction, Unsupported
 from belated.studies.cells import Play
+from belated.studies.on_ray import OnRay
 from belated.studies.run import OnGPU, run_cells
 from belated.studies.store import Store
 
@@ -179,6 +180,23 @@ def test_cells_are_those_of_any_other_engine(tmp_path: Path) -> None:
         for name in (name for name in COMPARED if name not in ("actions", "probabilities", "delays")):
             assert np.array_equal(getattr(there[cell], name), getattr(here[cell], name))
     assert run_cells(cells, Store(tmp_path / "gpu"))[1].reused == 3
+
+
+@pytest.mark.minutes
+def test_a_cluster_whose_workers_have_a_gpu_each(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    cells = [Play(f, GAME, bl.delays.Geometric(mean=5), 40, 3, 1) for f in FEW]
+    size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    for gpus in (0, 1):
+        with ray.init(address="local", num_gpus=gpus, log_to_driver=False, logging_level="ERROR", **size):
+            if not gpus:
+                with pytest.raises(Unsupported, match="has no GPU"):
+                    run_cells(cells, Store(tmp_path / "ray"), OnRay(gpu=True))
+                continue
+            there, state = run_cells(cells, Store(tmp_path / "ray"), OnRay(gpu=True))
+    assert state.finished == 3
+    here, _ = run_cells(cells, Store(tmp_path / "cpu"))
+    assert all(np.array_equal(there[cell].regret, here[cell].regret) for cell in cells)
 
 
 def wave_of(forecaster: Any, game: Any, lanes: int) -> Any:

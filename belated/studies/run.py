@@ -126,11 +126,16 @@ class OnGPU:
 
     def run(self, cells: Sequence[Cell], store: Store, state: State, watch: Watch) -> None:
         check_gpu()
-        for cell in cells:
-            if not isinstance(cell, Play):
-                raise Unsupported(f"{cell.title} is no play: a GPU runs no other cells")
-            there = replace(cell, engine="cuda")
-            compute(there, store, state, threading.Lock(), lambda done, total: watch(state))
+        for cell in played_on_gpu(cells):
+            compute(cell, store, state, threading.Lock(), lambda done, total: watch(state))
+
+
+def played_on_gpu(cells: Sequence[Cell]) -> list[Cell]:
+    """The same cells, to be computed on a GPU."""
+    for cell in cells:
+        if not isinstance(cell, Play):
+            raise Unsupported(f"{cell.title} is no play: a GPU runs no other cells")
+    return [replace(cell, engine="cuda") for cell in cells if isinstance(cell, Play)]
 
 
 def _next(cells: Iterator[Cell], lock: threading.Lock) -> Cell | None:
