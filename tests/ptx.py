@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from cuda.pathfinder import find_bitcode_lib
+from cuda.pathfinder import find_bitcode_lib, find_nvidia_binary_utility
 from numba import typeof, types
 
 import belated as bl
@@ -28,7 +29,7 @@ with warnings.catch_warnings():
     from numba.cuda.cudadrv import nvvm
 
 #: A Hopper GPU; nothing here depends on it.
-CAPABILITY, ARCHITECTURE = (9, 0), "compute_90"
+CAPABILITY, ARCHITECTURE, DEVICE = (9, 0), "compute_90", "sm_90"
 #: What may give other bits than a CPU: fused or approximate arithmetic, and anything of single precision.
 STRANGE = re.compile(
     r"\bfma\.\S+|\b(?:add|sub|mul|div|sqrt|rcp)\.(?!rn\.f64)(?:\w+\.)*f\d\d|\b\w+\.approx\.\S+|\b\w+\.f32"
@@ -68,6 +69,23 @@ def written(library: Any) -> str:
 def strange(text: str) -> set[str]:
     """The instructions that may give other bits, and what is left to be linked."""
     return set(STRANGE.findall(text)) | set(re.findall(r"\.extern \.func.*", text))
+
+
+class Assembled(NamedTuple):
+    """What the code of a device needs."""
+
+    registers: int
+    spilled: int  # bytes that found no place in them
+
+
+def assembled(text: str, folder: Path) -> Assembled:
+    """Let NVIDIA's assembler make code for a device of it."""
+    (folder / "turn.ptx").write_text(text)
+    command = [find_nvidia_binary_utility("ptxas"), "-v", f"-arch={DEVICE}", "turn.ptx", "-o", "turn.cubin"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    registers, spilled = (re.findall(wanted, done.stderr) for wanted in (r"Used (\d+) registers", r"(\d+) bytes spill"))
+    return Assembled(max(map(int, registers)), sum(map(int, spilled)))
 
 
 def turn_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays) -> str:

@@ -6,6 +6,8 @@ import math
 import pickle
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import belated as bl
 from belated.checks.contract import allowed
 from belated.engine.cuda import device, turns
 from belated.kernels import elementary
-from tests.ptx import CAPABILITY, assembly, calls_ptx, no_device, ptx, strange, turn_ptx, wave_of, written
+from tests.ptx import CAPABILITY, assembled, assembly, calls_ptx, no_device, ptx, strange, turn_ptx, wave_of, written
 from tests.test_checks import DELAYS, GAMES
 
 #: Side information, values of it, queues: these are compiled every day.
@@ -39,9 +41,11 @@ def pairs() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "forecaster"), list(pairs()))
-def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
+def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any, tmp_path: Path) -> None:
     text = turn_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
     assert ".visible .entry" in text and not strange(text)
+    needs = assembled(text, tmp_path)
+    assert needs.registers <= 255 and (needs.spilled == 0 or (name, forecaster) not in DAILY)
 
 
 @pytest.mark.parametrize("turn", [turns.move_mailbox, turns.move_pool], ids=["mailbox", "pool"])
@@ -99,6 +103,44 @@ def test_a_launch_hands_over_what_the_kernel_takes(record: bool) -> None:
     ParamHolder(tuple(handed))
     again = type(kernel)._rebuild(**pickle.loads(dumps(kernel._reduce_states())))
     assert (again.entry_name, again.argument_types) == (device.ENTRY, kernel.argument_types)
+
+
+def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of Numba's way to a launch, and without a warning; only the driver is not there."""
+    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
+    seen: list[Any] = []
+    monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
+    monkeypatch.setattr(device.cuda, "synchronize", lambda: seen.append("done"))
+    monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
+    monkeypatch.setattr(
+        device._Kernel,
+        "launch",
+        lambda kernel, given, grid, block, stream, shared: seen.append((given[0], grid, block)),
+    )
+    with no_device():
+        device.Device().run(turns.move_mailbox, 300, turns.Moved(lanes, lanes))
+    assert seen == [(300, (3, 1, 1), (128, 1, 1)), "done"]
+
+
+def test_what_was_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Numba would look into its cache it finds ours, and the second time on disk."""
+    wave = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3))
+    turn, moved = turns.move_pool, turns.Moved(wave.work.lanes, wave.work.lanes)
+    signature, made = (types.int64, typeof(moved)), device.compiled
+    monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
+    monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
+    times: list[Any] = []
+    monkeypatch.setattr(device, "compiled", lambda *given: times.append(given) or made(*given))
+    with no_device():
+        first, second = (device.launched(turn)._cache.load_overload(signature, None) for _ in range(2))
+    assert len(times) == 1 and first.argument_types == second.argument_types == signature
+    (file,) = tmp_path.glob("cuda-*")
+    file.write_bytes(b"damaged")
+    with no_device():
+        assert device.launched(turn)._cache.load_overload(signature, None).entry_name == device.ENTRY
+    assert len(times) == 2
 
 
 def test_the_elementary_functions_compile_for_a_gpu() -> None:

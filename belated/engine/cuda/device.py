@@ -29,6 +29,7 @@ with warnings.catch_warnings():
     from numba.core.errors import TypingError
     from numba.core.serialize import dumps
     from numba.cuda.core import config
+    from numba.cuda.core.errors import NumbaWarning
     from numba_cuda import __version__ as made_by
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -132,7 +133,7 @@ class Kept:
         digest, directory = identity(self._turn), cache_directory()
         if digest is None or directory is None:
             return None
-        key = repr((digest, str(signature), capability, made_by, cuda.runtime.get_version(), OPTIONS))
+        key = repr((digest, str(signature), capability, made_by, OPTIONS))
         return directory / f"cuda-{hashlib.sha256(key.encode()).hexdigest()[:32]}.bin"
 
 
@@ -177,7 +178,9 @@ class Device:
 
     def run(self, turn: Any, count: int, work: Any) -> None:
         """Let so many lanes take the turn, and wait for them."""
-        launched(turn)[-(-count // BLOCK), BLOCK](count, work)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumbaWarning)  # that a small play leaves the device idle
+            launched(turn)[-(-count // BLOCK), BLOCK](count, work)
         cuda.synchronize()
 
     def _or_full(self, make: Any, *given: Any) -> Any:
@@ -217,7 +220,8 @@ def find() -> Device:
     if not COMPILED:
         raise Unsupported('engine="cuda" compiles kernels, which NUMBA_DISABLE_JIT forbids')
     if not cuda.is_available():
-        raise Unsupported('engine="cuda" needs an NVIDIA GPU and its driver, and finds none')
+        wanted = "an NVIDIA GPU and its driver" if cuda.cuda_error() else "NVIDIA's compiler (install belated[cuda])"
+        raise Unsupported(f'engine="cuda" needs {wanted}, and finds none')
     return Device()
 
 
