@@ -81,8 +81,10 @@ class Assembled(NamedTuple):
 def assembled(text: str, folder: Path) -> Assembled:
     """Let NVIDIA's assembler make code for a device of it."""
     (folder / "turn.ptx").write_text(text)
-    command = [find_nvidia_binary_utility("ptxas"), "-v", f"-arch={DEVICE}", "turn.ptx", "-o", "turn.cubin"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    options = ["-v", f"-arch={DEVICE}", f"-maxrregcount={device.REGISTERS}", "turn.ptx", "-o", "turn.cubin"]
+    done = subprocess.run(
+        [find_nvidia_binary_utility("ptxas"), *options], cwd=folder, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     registers, spilled = (re.findall(wanted, done.stderr) for wanted in (r"Used (\d+) registers", r"(\d+) bytes spill"))
     return Assembled(max(map(int, registers)), sum(map(int, spilled)))

@@ -45,7 +45,7 @@ def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any, tmp_path: Path) -
     text = turn_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
     assert ".visible .entry" in text and not strange(text)
     needs = assembled(text, tmp_path)
-    assert needs.registers <= 255 and (needs.spilled == 0 or (name, forecaster) not in DAILY)
+    assert needs.registers <= device.REGISTERS and (needs.spilled < 100 or (name, forecaster) not in DAILY)
 
 
 @pytest.mark.parametrize("turn", [turns.move_mailbox, turns.move_pool], ids=["mailbox", "pool"])

@@ -54,6 +54,8 @@ if not SIMULATED:
 
 #: Threads of a block, and lanes for each multiprocessor, as measured in a trial on an H200.
 BLOCK, PER_MULTIPROCESSOR = 128, 384
+#: Registers that a thread may use, so that there are enough of the 65,536 for all these lanes; a device gives eights.
+REGISTERS = 65_536 // PER_MULTIPROCESSOR // 8 * 8
 #: How kernels are compiled: what is not fused is exact by IEEE 754.
 OPTIONS = {"opt": 3, "fma": False, "fastmath": False}
 #: What the kernel of a turn is called.
@@ -80,6 +82,7 @@ def compiled(turn: Any, work: Any, capability: tuple[int, int]) -> Any:
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.inline, flags.error_model = "never", "numpy"
     flags.nvvm_options, flags.compute_capability, flags.lto = OPTIONS, capability, False
+    flags.max_registers = REGISTERS
     target = cuda_target.target_context
     contexts, signature = (cuda_target.typing_context, target), (types.int64, work)
     try:
