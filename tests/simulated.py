@@ -165,6 +165,33 @@ def test_errors_are_those_of_the_cpu(small: None) -> None:
     assert said[0] == said[1] and "action 99" in said[0] and "in round 7" in said[0]
 
 
+class Helpless(bl.UCB1):
+    """Needs something, and has no supply."""
+
+    @staticmethod
+    def predict(params, state, context, draw):
+        return bl.protocols.NEEDED if state.predictions > 4 and draw[0] % 2 else 0, 1.0
+
+
+def test_who_needs_something_and_has_no_supply(small: None) -> None:
+    said = []
+    for engine in ("cuda", "compiled"):
+        with pytest.raises(BadPrediction, match="it has no supply") as caught:
+            bl.play(bl.Direct(Helpless(3)), GAME, bl.delays.Constant(5), 20, 6, threads=1, engine=engine)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_lanes_that_do_not_play_are_left_alone(small: None) -> None:
+    wave = wave_of(bl.BOLD(bl.UCB1(3)), GAME, 4)
+    for name in ("slab", "wheel", "marks"):
+        array = getattr(wave._lanes, name)
+        array.view(np.ndarray).view("u1")[...] = 0  # whatever was there before: here lists without an end
+    wave._lanes.marks[: lanes.RING] = wave._lanes.marks[-lanes.RING :] = lanes.TRACELESS
+    wave.play(0, 2, lambda rounds: None)
+    assert len(wave._lanes.slab) > 4 < len(wave._lanes.pool)
+
+
 def test_writing_outside_marks_is_found() -> None:
     with pytest.raises(BadKernel, match="write outside `marks`"):
         bl.play(Greedy(bl.UCB1(3)), GAME, bl.delays.Constant(5), 20, 3, engine="cuda")
@@ -212,7 +239,7 @@ def test_a_mailbox_that_is_half_full_loses_no_room() -> None:
     before, size = free(lanes, 1), len(lanes.slab)
     assert 0 < len(before) < size
     wave._sample.grow_mailbox()
-    wave._move(turns.move_mailbox, "slab", "wheel", "contexts")
+    wave._move(2, turns.move_mailbox, "slab", "wheel", "contexts")
     assert sorted(free(wave.work.lanes, 1)) == sorted([*before, *range(size, 2 * size)])
 
 

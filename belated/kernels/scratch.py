@@ -63,7 +63,7 @@ def _nearby_typing(typing_context, like, count):
     return types.Array(like.dtype, like.ndim, "A" if rows else "C")(like, count), generate
 
 
-def _nearby(like, count):
+def _nearby(like: Any, count: int) -> Any:
     """So many records of the kind that an array has; to be filled before they are read.
 
     Like a table of rows: one row, which stands for all of them.

@@ -155,10 +155,10 @@ class Wave:
             reasons = reasons[:count]
             if (reasons == rounds.MAILBOX_FULL).any():
                 self._sample.grow_mailbox()
-                self._move(turns.move_mailbox, "slab", "wheel", "contexts")
+                self._move(count, turns.move_mailbox, "slab", "wheel", "contexts")
             if (reasons == rounds.POOL_FULL).any():
                 self._sample.grow_pool()
-                self._move(turns.move_pool, "pool", "marks")
+                self._move(count, turns.move_pool, "pool", "marks")
             if (reasons == rounds.DONE).all():
                 break
         if refused is not None:
@@ -181,7 +181,8 @@ class Wave:
         """The learner cannot predict without something that Python must compute."""
         device, learner = self._device, self._setting.forecaster.learner
         assert isinstance(learner, Learner)
-        there = self._lanes.pool[instance, lane : lane + 1], self._asked.params[lane : lane + 1]
+        own = min(lane, len(self._asked.params) - 1)
+        there = self._lanes.pool[instance, lane : lane + 1], self._asked.params[own : own + 1]
         state, params = map(device.get, there)
         asking = instance, int(state["predictions"][0])
         before, times = self._asking.get(lane, ((), 0))
@@ -190,8 +191,8 @@ class Wave:
         for array, values in zip(there, (state, params), strict=True):
             device.set(array, values)
 
-    def _move(self, turn: Any, *names: str) -> None:
-        """Give all lanes the room that the sample has by now, of some arrays."""
+    def _move(self, count: int, turn: Any, *names: str) -> None:
+        """Give all lanes the room that the sample has by now, of some arrays. Only those that play have anything."""
         wider = self._lanes._replace(**self._room(**{name: getattr(self._sample.arrays, name) for name in names}))
-        self._device.run(turn, self._count, turns.Moved(self._lanes, wider))
+        self._device.run(turn, count, turns.Moved(self._lanes, wider))
         self._lanes = wider
