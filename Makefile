@@ -3,6 +3,7 @@
 # make bench  speed against other packages and a C++ loop, side by side
 # make serve  set up, then the decision service on the file belated.db
 # make soak   the long forms of the tests
+# make gpu    the tests that need an NVIDIA GPU, where there is one
 # make coverage   the tests under coverage, at least 95%
 # make test-short PYTHON=python3.13 VENV=.venv-3.13   a few minutes of them, on another Python
 # make services   install what some tests need beside Python (PostgreSQL, chromium, nginx); as root, on Debian
@@ -23,7 +24,7 @@ PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.
 # What another Python could break: every module's import and examples, both forms, saving, the ledger on a file.
 SHORT := belated $(addprefix tests/test_,kernels.py compile.py forecasters.py play.py saving.py sqlite.py ledger.py)
 
-.PHONY: run test test-short coverage bench serve soak lint clean services
+.PHONY: run test test-short coverage bench serve soak gpu lint clean services
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -64,7 +65,11 @@ serve: $(STAMP)
 	$(BIN)/belated serve
 
 soak: $(STAMP)
-	$(BIN)/python -m pytest tests -m soak -q
+	$(BIN)/python -m pytest tests -m "soak and not gpu" -q
+
+gpu: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[cuda]"
+	BELATED_CACHE_DIR=$(CURDIR)/.cache $(BIN)/python -m pytest tests -m gpu -q
 
 services:
 	sh tools/services.sh

@@ -102,12 +102,14 @@ def _finite_games(incomplete: str) -> list[str]:
     return [name for name in [*sorted(CLASSICAL), *files] if name.startswith(incomplete)]
 
 
-def _engines(incomplete: str) -> list[str]:
-    return [name for name in ("local", "ray") if name.startswith(incomplete)]
+def _one_of(*names: str) -> Any:
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-Engine = Annotated[str, typer.Option(help="Where cells run: local or ray.", autocompletion=_engines)]
-Address = Annotated[str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray.")]
+Engine = Annotated[str, typer.Option(help="Where cells run: local or ray.", autocompletion=_one_of("local", "ray"))]
+Address = Annotated[
+    str | None, typer.Option(help="A Ray cluster (host:port, or auto); implies --engine ray, or with cuda its GPUs.")
+]
 Feedback = Annotated[
     str | None, typer.Option(help="Another table, with the columns observed and reward; joined by the column --on.")
 ]
@@ -151,7 +153,12 @@ def run(
     study: Annotated[Path, typer.Argument(help="A TOML file: forecasters, games, delays, rounds, replications.")],
     out: Annotated[Path | None, typer.Option(help="Where results go; results/NAME if not given.")] = None,
     threads: Threads = None,
-    engine: Engine = "local",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where cells run: local, ray, or cuda (a GPU).", autocompletion=_one_of("local", "ray", "cuda")
+        ),
+    ] = "local",
     address: Address = None,
     modules: Imports = None,
 ) -> None:
@@ -167,7 +174,7 @@ def run(
         chosen = Study.read(study)
         folder = out or Path("results") / study.stem
         with display(chosen.title) as watch:
-            results = chosen.run(folder, _engine(engine, address, threads), watch)
+            results = chosen.run(folder, _engine(engine, address, threads, gpu=True), watch)
         page = results.report(folder)
     print_cells(results.frame())
     print_end(results.state, page)
@@ -188,6 +195,12 @@ def play(
     expiry: Annotated[int | None, typer.Option(min=0, help="Cancel tickets after so many rounds.")] = None,
     default: Annotated[float | None, typer.Option(help="The reward that is learned at expiry, instead.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="All cores if not given.")] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What plays: compiled, python, or cuda (a GPU).", autocompletion=_one_of("compiled", "python", "cuda")
+        ),
+    ] = "auto",
     plot: Annotated[Path | None, typer.Option(help="Draw regret against the round into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     modules: Imports = None,
@@ -217,6 +230,7 @@ def play(
             expiry=expiry,
             default=default,
             progress=False if as_json else None,
+            engine=engine,
         )
         if plot is not None:
             result.plot(plot)
@@ -480,17 +494,22 @@ advising.mount(app, _plain_errors)
 # --- where studies run ---
 
 
-def _engine(name: str, address: str | None, threads: int | None) -> Any:
+def _engine(name: str, address: str | None, threads: int | None, gpu: bool = False) -> Any:
     from belated.errors import InvalidArgument
-    from belated.studies.run import Local
+    from belated.studies.run import Local, OnGPU
 
-    if name not in ("local", "ray"):
-        hint = catalog.nearest(name, ("local", "ray")) or "there are local and ray"
+    known = ("local", "ray", "cuda") if gpu else ("local", "ray")
+    if name not in known:
+        hint = catalog.nearest(name, known) or f"there are {', '.join(known[:-1])} and {known[-1]}"
         raise InvalidArgument(f"no engine is called {name!r}; {hint}")
+    if name == "cuda" and threads is not None:
+        raise InvalidArgument(f"--threads {threads} is not for --engine cuda: a GPU plays one cell at a time")
+    if name == "cuda" and address is None:
+        return OnGPU()
     if name == "ray" or address is not None:
         from belated.studies.on_ray import OnRay
 
-        return OnRay(address)
+        return OnRay(address, gpu=name == "cuda")
     return Local(threads)
 
 

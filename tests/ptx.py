@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from cuda.pathfinder import find_bitcode_lib
+from cuda.pathfinder import find_bitcode_lib, find_nvidia_binary_utility
 from numba import typeof, types
 
 import belated as bl
 from belated.checks.contract import arena
-from belated.engine import loop, mailbox
-from belated.engine import round as rounds
-from belated.engine.workspace import Setting, Tables, Workspace, kernels_of, shape_of
-from belated.forecasters.instance import parts_of
-from belated.kernels import pointers, states
-from belated.kernels.compile import kernel
+from belated.engine.cuda import device, turns
+from belated.engine.cuda.waves import Wave
+from belated.engine.lanes import Lane
+from belated.engine.workspace import Setting
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5, in numba-cuda
@@ -28,10 +29,7 @@ with warnings.catch_warnings():
     from numba.cuda.cudadrv import nvvm
 
 #: A Hopper GPU; nothing here depends on it.
-CAPABILITY = (9, 0)
-#: Products are not fused with sums: without this a GPU gives other bits.
-OPTIONS = {"arch": "compute_90", "opt": 3, "fma": False}
-WORD = types.uint64
+CAPABILITY, ARCHITECTURE, DEVICE = (9, 0), "compute_90", "sm_90"
 #: What may give other bits than a CPU: fused or approximate arithmetic, and anything of single precision.
 STRANGE = re.compile(
     r"\bfma\.\S+|\b(?:add|sub|mul|div|sqrt|rcp)\.(?!rn\.f64)(?:\w+\.)*f\d\d|\b\w+\.approx\.\S+|\b\w+\.f32"
@@ -41,15 +39,27 @@ STRANGE = re.compile(
 def ptx(function: Any, *arguments: Any) -> str:
     """The assembly of a function for such arguments (values, or Numba's types)."""
     signature = tuple(a if isinstance(a, types.Type) else typeof(a) for a in arguments)
+    with no_device():
+        made = compile_cuda(function, types.void, signature, nvvm_options=device.OPTIONS, cc=CAPABILITY)
+    return written(made.library)
+
+
+@contextmanager
+def no_device() -> Iterator[None]:
+    """Numba asks the device what it is when one function calls another: here it is told."""
     known = dispatcher.get_current_device
-    # Numba asks the device what it is when one function calls another.
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=CAPABILITY)
     try:
-        made = compile_cuda(function, types.void, signature, cc=CAPABILITY)
+        yield
     finally:
         dispatcher.get_current_device = known
-    unit = nvvm.CompilationUnit(OPTIONS)
-    for module in made.library.llvm_strs:
+
+
+def written(library: Any) -> str:
+    """The assembly of a library, by the options that it was made with."""
+    options = {name: value for name, value in library._nvvm_options.items() if name != "fastmath"}
+    unit = nvvm.CompilationUnit({"arch": ARCHITECTURE, **options})
+    for module in library.llvm_strs:
         unit.add_module(nvvm.llvm_replace(module).encode())
     unit.verify()
     unit.lazy_add_module(Path(find_bitcode_lib("device")).read_bytes())
@@ -61,88 +71,58 @@ def strange(text: str) -> set[str]:
     return set(STRANGE.findall(text)) | set(re.findall(r"\.extern \.func.*", text))
 
 
-def pair_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster]) -> str:
-    """The assembly of all kernels of a forecaster over a learner, called as the loop calls them."""
-    rule = forecaster(learner)
-    begin, choose, deliver, release, back, replace = rule.kernels(parts_of(learner, rule.numbers_letters))
+class Assembled(NamedTuple):
+    """What the code of a device needs."""
 
-    def step(desks, rules, params, blank, pool, marks, slab, contexts, k0, k1, tally, entry, replaced):
-        desk = desks[0]
-        own = rules[0]
-        context = contexts[entry]
-        begin(desk, own, params[0], blank, pool, marks, context, k0, k1)
-        action, probability = choose(
-            desk, own, params[0], blank, pool, marks, slab, contexts, context, k0, k1, entry, tally
-        )
-        desk.action = action
-        desk.probability = probability
-        if not deliver(desk, own, params[0], pool, marks, slab, contexts, context, entry):
-            release(desk, own, params[0], pool, marks, slab, contexts, context, entry, replaced)
-        if replaced >= 0:
-            back(desk, marks)
-            replace(desk, params[0], pool, replaced)
-
-    memory = (states.records(loop.DESK, 1), states.as_record(rule.params()), states.params(learner))
-    pool = states.records(states.state_dtype(learner), 2)
-    slab = mailbox.make_slab(2, learner.feedback_size, learner.memo, rule.numbers_letters)
-    mail = (np.zeros(8, np.int64), slab, np.zeros((2, learner.context_size)))
-    tally = states.records(loop.TALLY, learner.actions)
-    return ptx(step, *memory, states.blank(learner), pool, *mail, WORD, WORD, tally, 0, 0)
+    registers: int
+    spilled: int  # bytes that found no place in them
 
 
-def round_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays) -> str:
-    """The assembly of a whole round of a lane, which calls its game and its law directly."""
-    rule, game = forecaster(learner), arena(learner, 10)
-    setting = Setting(rule, game, delays, 10, 0, np.array([10]), record=True)
-    made = Workspace(setting, Tables.make(1, game.actions, 1, 10, True, learner.values, game.point_size))
-    kernels = kernels_of(rule)
-    assert kernels is not None
-    choose, settle = rounds.make_round(kernels, shape_of(rule, game), direct(game, delays))
-
-    def play(fixed, lane, asked, played, written, said):
-        reason, action, probability = choose(fixed, lane, asked, played, written)
-        if reason == rounds.PLAYED:
-            reason = settle(action, probability, fixed, lane, asked, played, written)
-        said[0] = reason
-
-    _, fixed, asked, played, written = made._shared
-    played = played._replace(outcome=0, regret=0, event=0, observe=0, law=0)
-    return ptx(play, fixed, made._lanes[0].arrays, asked, played, written, np.zeros(1, np.int64))
-
-
-def direct(game: Any, delays: Any) -> rounds.Calls:
-    """Kernels that call those of a game and a law, and take no notice of the address."""
-    outcome, regret = kernel(game.outcome), kernel(game.regret)
-    fill = pointers.law_filler(delays.kernel, delays.depends_on_reward)
-
-    def call_outcome(address, params, memory, k0, k1, round_, action, feedback):
-        return outcome(params, memory, k0, k1, round_, action, feedback)
-
-    def call_regret(address, params, memory):
-        return regret(params, memory)
-
-    def call_law(address, params, k0, k1, first, action, reward, count, delays):
-        return fill(params, k0, k1, first, action, reward, count, delays)
-
-    def nothing(address, params, memory, k0, k1, round_):
-        return -1
-
-    def unseen(address, params, memory, k0, k1, round_, context):
-        return 0
-
-    event = kernel(game.event) if game.announces else None
-    observe = pointers.observer(game.observe) if game.context_size else None
-
-    def call_event(address, params, memory, k0, k1, round_):
-        return event(params, memory, k0, k1, round_)
-
-    def call_observe(address, params, memory, k0, k1, round_, context):
-        return observe(params, memory, k0, k1, round_, context)
-
-    return rounds.Calls(
-        kernel(call_outcome),
-        kernel(call_regret),
-        kernel(call_law),
-        kernel(call_event if event is not None else nothing),
-        kernel(call_observe if observe is not None else unseen),
+def assembled(text: str, folder: Path) -> Assembled:
+    """Let NVIDIA's assembler make code for a device of it."""
+    (folder / "turn.ptx").write_text(text)
+    options = ["-v", f"-arch={DEVICE}", f"-maxrregcount={device.REGISTERS}", "turn.ptx", "-o", "turn.cubin"]
+    done = subprocess.run(
+        [find_nvidia_binary_utility("ptxas"), *options], cwd=folder, capture_output=True, text=True, timeout=300
     )
+    assert done.returncode == 0, done.stderr[-2000:]
+    registers, spilled = (re.findall(wanted, done.stderr) for wanted in (r"Used (\d+) registers", r"(\d+) bytes spill"))
+    return Assembled(max(map(int, registers)), sum(map(int, spilled)))
+
+
+def turn_ptx(learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays) -> str:
+    """The assembly of what a thread of the engine runs: a replication's start, its rounds, its end."""
+    wave = wave_of(learner, forecaster, delays)
+    return assembly(wave.turn, wave.work)
+
+
+def wave_of(
+    learner: bl.Learner, forecaster: type[bl.Forecaster], delays: bl.delays.Delays, record: bool = True
+) -> Wave:
+    """Four lanes that are about to play a game that suits the learner."""
+    setting = Setting(forecaster(learner), arena(learner, 10), delays, 10, 0, np.array([10]), record=record)
+    wave = Wave(device.Host(), setting, Lane(setting), 4)
+    wave.begin(0)
+    return wave
+
+
+def calls_ptx(game: bl.Game, delays: bl.delays.Delays) -> str:
+    """The assembly of a game's and a law's kernels, called as a round calls them."""
+    outcome, regret, law, event, observe = turns.calls_of(game, delays)
+
+    def calls(params, memory, context, feedback, law_params, waits, out, k0, k1, action):
+        observe(0, params, memory, k0, k1, 1, context)
+        event(0, params, memory, k0, k1, 1)
+        out[0] = outcome(0, params, memory, k0, k1, 1, action, feedback)
+        law(0, law_params, k0, k1, 1, action, out[0], len(waits), waits)
+        out[1] = regret(0, params, memory)
+
+    column, word = types.Array(types.float64, 1, "A"), types.uint64
+    given = (game.params(), column, column, column, delays.params(), types.Array(types.int64, 1, "A"))
+    return ptx(calls, *given, types.float64[::1], word, word, types.int64)
+
+
+def assembly(turn: Any, work: Any) -> str:
+    """The assembly of a turn as the engine compiles it."""
+    with no_device():
+        return written(device.compiled(turn, typeof(work), CAPABILITY).library)

@@ -208,7 +208,7 @@ def kernels_in(folder: Path) -> list[tuple[str, ast.FunctionDef]]:
     return found
 
 
-@pytest.mark.parametrize("folder", ["kernels", "learners", "games", "delays", "forecasters", "engine"])
+@pytest.mark.parametrize("folder", ["kernels", "learners", "games", "delays", "forecasters", "engine", "engine/cuda"])
 def test_kernels_use_nothing_else(folder: str) -> None:
     kernels = kernels_in(Path(bl.__file__).parent / folder)
     assert len(kernels) > 5 or folder in ("delays", "forecasters", "engine")

@@ -5,6 +5,7 @@ import re
 import pytest
 from numba.core import bytecode, compiler, registry
 from numba.core.compiler_machinery import PassManager
+from numba.core.inline_closurecall import InlineWorker
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     ExtractByteCode,
@@ -22,6 +23,9 @@ from belated.learners.exp3 import Exp3
 from belated.learners.klucb import KLUCB
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is put anywhere in plain Python")
+
+
+OURS = inlining.inlining_pass("numba.core")
 
 
 @kernel
@@ -69,27 +73,27 @@ def program(function, how):
 
 @pytest.mark.parametrize("function", [branches, kl_upper, largest_index, KLUCB.predict, Exp3.predict, Exp3.update])
 def test_the_program_is_numbas(function):
-    ours = program(function, inlining.Inlining)
-    assert ours == program(function, InlineInlinables) == program(function, inlining.Inlining)
+    ours = program(function, OURS)
+    assert ours == program(function, InlineInlinables) == program(function, OURS)
     assert len(ours) > 5
 
 
 def test_a_kernel_is_analysed_once(monkeypatch):
     analysed = []
-    whole = inlining.InlineWorker.run_untyped_passes
+    whole = InlineWorker.run_untyped_passes
     monkeypatch.setattr(
-        inlining.InlineWorker,
+        InlineWorker,
         "run_untyped_passes",
         lambda self, func, enable_ssa=False: analysed.append(func.__name__) or whole(self, func, enable_ssa),
     )
     monkeypatch.setattr(inlining, "_kept", type(inlining._kept)())
-    program(branches, inlining.Inlining)
-    program(branches, inlining.Inlining)
+    program(branches, OURS)
+    program(branches, OURS)
     assert sorted(analysed) == ["fourfold", "twice"] and len(inlining._kept) == 2
 
 
 def test_what_was_not_used_for_long_is_forgotten(monkeypatch):
     monkeypatch.setattr(inlining, "_kept", type(inlining._kept)())
     monkeypatch.setattr(inlining, "KEPT", 1)
-    program(branches, inlining.Inlining)
+    program(branches, OURS)
     assert len(inlining._kept) == 1

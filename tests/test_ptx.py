@@ -3,43 +3,144 @@
 from __future__ import annotations
 
 import math
-import os
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba_cuda")
 
-from numba import types
+from cuda.core._kernel_arg_handler import ParamHolder
+from numba import typeof, types
+from numba.core.serialize import dumps
+from numba.cuda.cudadrv.devicearray import _StridedLayoutShim, _StridedMemoryViewShim
 
 import belated as bl
 from belated.checks.contract import allowed
+from belated.engine.cuda import device, turns
 from belated.kernels import elementary
-from tests.ptx import pair_ptx, ptx, round_ptx, strange
+from tests.ptx import CAPABILITY, assembled, assembly, calls_ptx, no_device, ptx, strange, turn_ptx, wave_of, written
+from tests.test_checks import DELAYS, GAMES
 
-PAIRS = [(name, f) for name, make in bl.catalog.LEARNERS.items() for f in allowed(make.example())]
-#: Each forecaster with one learner.
-FEW = [next(pair for pair in PAIRS if pair[1] is each) for each in bl.catalog.FORECASTERS.values()]
-if os.environ.get("CI") != "true":
-    PAIRS = FEW
-#: And learners whose rounds have side information, values of it, or points.
-ROUNDS = [*((name, bl.Direct) for name in ("linucb", "percontext", "gradientdescent")), *FEW]
+#: Side information, values of it, queues: these are compiled every day.
+DAILY = {("linucb", bl.Direct), ("percontext", bl.BOLD), ("ucb1", bl.QPMD)}
 
 
-@pytest.mark.parametrize(("name", "forecaster"), PAIRS, ids=[f"{name}-{f.__name__}" for name, f in PAIRS])
-def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
-    text = pair_ptx(bl.catalog.LEARNERS[name].example(), forecaster)
-    assert ".visible .func" in text and not strange(text)
+def pairs() -> Iterator[Any]:
+    """All. In CI each learner under one forecaster, another from learner to learner; all by `make soak`."""
+    for number, (name, make) in enumerate(bl.catalog.LEARNERS.items()):
+        rules = allowed(make.example())
+        for i, rule in enumerate(rules):
+            mark = pytest.mark.minutes if i == number % len(rules) else pytest.mark.soak
+            yield pytest.param(name, rule, id=f"{name}-{rule.__name__}", marks=() if (name, rule) in DAILY else mark)
 
 
+@pytest.mark.parametrize(("name", "forecaster"), list(pairs()))
+def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any, tmp_path: Path) -> None:
+    text = turn_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
+    assert ".visible .entry" in text and not strange(text)
+    needs = assembled(text, tmp_path)
+    assert needs.registers <= device.REGISTERS and (needs.spilled < 100 or (name, forecaster) not in DAILY)
+
+
+@pytest.mark.parametrize("turn", [turns.move_mailbox, turns.move_pool], ids=["mailbox", "pool"])
+def test_what_grows_compiles_for_a_gpu(turn: Any) -> None:
+    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
+    assert ".visible .entry" in assembly(turn, turns.Moved(lanes, lanes))
+
+
+@pytest.mark.minutes
 @pytest.mark.parametrize(
-    ("name", "forecaster"),
-    [ROUNDS[0], *(pytest.param(*pair, marks=pytest.mark.minutes) for pair in ROUNDS[1:])],
-    ids=[f"{name}-{f.__name__}" for name, f in ROUNDS],
+    ("game", "law"),
+    [*((game, DELAYS[0]) for game in GAMES), *((GAMES[0], law) for law in DELAYS)],
+    ids=lambda each: f"{each!r:.40}",
 )
-def test_a_whole_round_compiles_for_a_gpu(name: str, forecaster: Any) -> None:
-    text = round_ptx(bl.catalog.LEARNERS[name].example(), forecaster, bl.delays.Geometric(mean=3))
-    assert ".visible .func" in text and not strange(text)
+def test_games_and_laws_compile_for_a_gpu(game: Any, law: Any) -> None:
+    assert not strange(calls_ptx(game, law))
+
+
+class Addressed:
+    """Stands for an array on a device, as Numba hands one to a kernel."""
+
+    __cuda_memory__ = True
+
+    def __init__(self, array: Any) -> None:
+        flags = array.flags
+        layout = _StridedLayoutShim(
+            strides_in_bytes=array.strides,
+            is_contiguous_c=flags.c_contiguous,
+            is_contiguous_f=flags.f_contiguous,
+            is_contiguous_any=flags.forc,
+        )
+        self._strided_memory_view_shim = _StridedMemoryViewShim(
+            ptr=array.ctypes.data, shape=array.shape, dtype=array.dtype, size=array.size, _layout=layout
+        )
+
+
+def addressed(work: Any) -> Any:
+    if isinstance(work, tuple):
+        parts = [addressed(part) for part in work]
+        return type(work)(*parts) if hasattr(work, "_fields") else tuple(parts)
+    return Addressed(work) if isinstance(work, np.ndarray) else work
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_launch_hands_over_what_the_kernel_takes(record: bool) -> None:
+    """All kinds of arguments can be handed over, empty arrays and words among them, and none is missing."""
+    wave = wave_of(bl.UCB1(3), bl.QPMD, bl.delays.Geometric(mean=3), record)
+    with no_device():
+        kernel = device.compiled(wave.turn, typeof(wave.work), CAPABILITY)
+    handed: list[Any] = []
+    kernel._prepare_args(kernel.argument_types[0], 4, 0, [], handed)
+    kernel._prepare_args(kernel.argument_types[1], addressed(wave.work), 0, [], handed)
+    taken = re.findall(rf"\.param \S+ {device.ENTRY}_param_\d+", written(kernel.library))
+    assert len(handed) == len(taken) > 100
+    ParamHolder(tuple(handed))
+    again = type(kernel)._rebuild(**pickle.loads(dumps(kernel._reduce_states())))
+    assert (again.entry_name, again.argument_types) == (device.ENTRY, kernel.argument_types)
+
+
+def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of Numba's way to a launch, and without a warning; only the driver is not there."""
+    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
+    seen: list[Any] = []
+    monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
+    monkeypatch.setattr(device.cuda, "synchronize", lambda: seen.append("done"))
+    monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
+    monkeypatch.setattr(
+        device._Kernel,
+        "launch",
+        lambda kernel, given, grid, block, stream, shared: seen.append((given[0], grid, block)),
+    )
+    with no_device():
+        device.Device().run(turns.move_mailbox, 300, turns.Moved(lanes, lanes))
+    assert seen == [(300, (3, 1, 1), (128, 1, 1)), "done"]
+
+
+def test_what_was_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Numba would look into its cache it finds ours, and the second time on disk."""
+    wave = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3))
+    turn, moved = turns.move_pool, turns.Moved(wave.work.lanes, wave.work.lanes)
+    signature, made = (types.int64, typeof(moved)), device.compiled
+    monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
+    monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
+    times: list[Any] = []
+    monkeypatch.setattr(device, "compiled", lambda *given: times.append(given) or made(*given))
+    with no_device():
+        first, second = (device.launched(turn)._cache.load_overload(signature, None) for _ in range(2))
+    assert len(times) == 1 and first.argument_types == second.argument_types == signature
+    (file,) = tmp_path.glob("cuda-*")
+    file.write_bytes(b"damaged")
+    with no_device():
+        assert device.launched(turn)._cache.load_overload(signature, None).entry_name == device.ENTRY
+    assert len(times) == 2
 
 
 def test_the_elementary_functions_compile_for_a_gpu() -> None:

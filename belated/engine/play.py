@@ -16,7 +16,7 @@ from belated import require
 from belated.engine.certificate import Certificate, certify, counts_of
 from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
-from belated.engine.threads import run_compiled, run_plain
+from belated.engine.threads import run_compiled, run_on_gpu, run_plain
 from belated.engine.workspace import Setting, Tables, kernels_of
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster
@@ -29,6 +29,8 @@ from belated.theory.covering import covering
 
 #: Checkpoints of a run, spread evenly on a log scale.
 CHECKPOINTS = 60
+#: What plays.
+ENGINES = ("auto", "compiled", "python", "cuda")
 #: Rounds of all replications together; more than anybody can wait for, and far from overflow.
 MOST_ROUNDS = 2**53
 
@@ -53,12 +55,13 @@ def play(
     its seed is ignored. Outcomes and delays depend on (seed, replication, round, action) only, so every forecaster
     meets the same ones, and results do not depend on the number of threads.
 
-    * `threads`: None for all cores. Plain learners run in Python, one replication after the other.
+    * `threads`: None for all cores. Plain learners run in Python, one replication after the other. A GPU has its own.
     * `record`: keep actions, delays and probabilities of every round.
     * `progress`: None shows a bar in a terminal when it takes long; True, False, or a function of (done, total).
     * `expiry`: a ticket whose feedback has not come `expiry` rounds later is cancelled.
     * `default`: what is learned at expiry, instead: a reward. It biases what is learned, and no theorem covers it.
-    * `engine`: "compiled", "python", or "auto": compiled for learners that are specs.
+    * `engine`: "compiled", "python", or "auto": compiled for learners that are specs. "cuda" is an NVIDIA GPU, with the
+      same results; it is never chosen by itself, and pays for thousands of replications.
 
     >>> import belated as bl
     >>> r = bl.play(bl.QPMD(bl.UCB1(actions=3)), bl.games.Bernoulli([.2, .5, .9]), bl.delays.Constant(10), rounds=1000)
@@ -76,12 +79,12 @@ def play(
         raise InvalidArgument(f"progress must be None, True, False or a function, got {progress!r}")
     require.boolean("record", record)
     limit = NEVER if expiry is None else min(require.integer("expiry", expiry, low=0), NEVER)
-    require.one_of("engine", engine, ("auto", "compiled", "python"))
+    require.one_of("engine", engine, ENGINES)
     check_fit(forecaster, game, delays, rounds)
     _check_kept(forecaster.learner, delays, limit)
     known = None if default is None else _check_default(default, expiry, forecaster, game)
     compiled = engine != "python" and kernels_of(forecaster) is not None
-    if engine == "compiled" and not compiled:
+    if engine in ("compiled", "cuda") and not compiled:
         why = "only learners that are specs have kernels"
         if isinstance(forecaster.learner, Learner):
             why = f"{type(forecaster).__name__} has no kernels"
@@ -94,7 +97,9 @@ def play(
     began = time.perf_counter()
     whose = (forecaster.learner, game, delays)
     with Progress(progress, rounds * replications, f"{forecaster!r}") as shown, blamed(*whose):
-        if compiled:
+        if engine == "cuda":
+            run_on_gpu(setting, tables, shown)
+        elif compiled:
             run_compiled(setting, tables, threads, shown)
         else:
             run_plain(setting, tables, shown)

@@ -11,6 +11,7 @@ from belated.engine.lanes import lanes_for
 from belated.engine.plain import play_plainly
 from belated.engine.progress import Progress
 from belated.engine.workspace import Setting, Tables, Workspace
+from belated.kernels.blame import check_allowed
 
 #: Tasks for each thread: enough to even out, few enough to cost nothing.
 SHARE = 8
@@ -63,6 +64,22 @@ def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress
             stop.set()
         for future in futures:
             future.result()
+
+
+def check_gpu() -> None:
+    """Say in one line why plays cannot run on a GPU here, if they cannot."""
+    from belated.engine.cuda.device import find
+
+    find()
+
+
+def run_on_gpu(setting: Setting, tables: Tables, progress: Progress) -> None:
+    """Play all replications on a GPU, a thread each."""
+    check_allowed(setting.forecaster.learner, setting.game, setting.delays)
+    from belated.engine.cuda.device import find
+    from belated.engine.cuda.waves import run_waves
+
+    run_waves(find(), setting, tables, progress)
 
 
 def run_plain(setting: Setting, tables: Tables, progress: Progress) -> None:

@@ -14,7 +14,7 @@ from belated.engine import loop
 from belated.engine import round as rounds
 from belated.engine.lanes import LANES_BYTES, Lane, check_ring
 from belated.engine.records import CREW, POOL, SUMMARY, TALLY
-from belated.engine.views import Asked, Fixed, Played, Written, address_table
+from belated.engine.views import Arrays, Asked, Fixed, Played, Written, address_table
 from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot
@@ -115,20 +115,7 @@ class Workspace:
         self._crew = states.records(CREW, 1)
         self._order = np.arange(lanes)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
-        default = (float(rule.scaled(setting.default or 0.0)), setting.default is not None)
-        taken = (float(learner.smallest), float(learner.largest))
-        fixed = Fixed(
-            setting.rounds,
-            setting.expiry,
-            *default,
-            law.depends_on_action or law.depends_on_reward,
-            *setting.feedback_range,
-            setting.context_limit,
-            *(rule.reward_range or taken, taken),
-            setting.record,
-        )
-        self._asked = Asked(states.as_record(rule.params()), states.params(learner), states.blank(learner))
-        self._asked.params["unread"] = not (setting.record or learner.weighs or rule.reads_probability)
+        self._asked = asked_of(setting)
         fill = pointers.law_filler(law.kernel, law.depends_on_reward)
         played = Played(
             address(game.outcome, pointers.OUTCOME_SIGNATURE),
@@ -142,7 +129,7 @@ class Workspace:
         )
         kept = (tables.actions, tables.points, tables.delays, tables.probabilities)
         written = Written(tables.whole, tables.pools, tables.summary, tables.regret, setting.checkpoints, *kept)
-        self._shared = (seed_words(setting.seed), fixed, self._asked, played, written)
+        self._shared = (seed_words(setting.seed), fixed_of(setting), self._asked, played, written)
         self._look()
 
     def _look(self) -> None:
@@ -199,7 +186,7 @@ class Workspace:
             self._supply(lane)
             return
         else:
-            self._refuse(reason, lane)
+            refuse(self._setting, reason, lane.arrays)
         self._look()
         # Lanes that have grown too large for each other's company take no new replications.
         crew = self._crew[0]
@@ -224,26 +211,56 @@ class Workspace:
         assert isinstance(learner, Learner)
         supply(learner, self._asked.params, state, lane.asked[1])
 
-    def _refuse(self, reason: int, lane: Lane) -> None:
-        setting, desk = self._setting, lane.desk
-        where = f"in round {int(desk['round']) + 1} of replication {int(desk['replication'])}"
-        if reason == rounds.BAD_DELAY:
-            raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
-        if reason == rounds.BAD_FEEDBACK:
-            check_told(setting, lane.arrays.feedback[: setting.game.feedback_size], where)
-        if reason == rounds.BAD_CONTEXT:
-            raise bad_context(setting, lane.arrays.context, where)
-        if reason == rounds.BAD_POINT:
-            point = lane.arrays.feedback[: setting.game.point_size].tolist()
-            learner = setting.forecaster.learner
-            raise BadPrediction(f"{learner!r} chose the point {point}, which is not finite, {where}")
-        action, top = int(desk["action"]), setting.game.actions - 1
-        if reason == rounds.BAD_EVENT:
-            raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
-        if not 0 <= action <= top:
-            raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
-        chance = float(desk["probability"])
-        raise BadPrediction(f"{setting.forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
+
+def fixed_of(setting: Setting) -> Fixed:
+    """What a play is set to."""
+    rule, law = setting.forecaster, setting.delays
+    learner = rule.learner
+    assert isinstance(learner, Learner)
+    taken = (float(learner.smallest), float(learner.largest))
+    return Fixed(
+        setting.rounds,
+        setting.expiry,
+        float(rule.scaled(setting.default or 0.0)),
+        setting.default is not None,
+        law.depends_on_action or law.depends_on_reward,
+        *setting.feedback_range,
+        setting.context_limit,
+        *(rule.reward_range or taken, taken),
+        setting.record,
+    )
+
+
+def asked_of(setting: Setting) -> Asked:
+    """Who is asked."""
+    rule, learner = setting.forecaster, setting.forecaster.learner
+    assert isinstance(learner, Learner)
+    asked = Asked(states.as_record(rule.params()), states.params(learner), states.blank(learner))
+    asked.params["unread"] = not (setting.record or learner.weighs or rule.reads_probability)
+    return asked
+
+
+def refuse(setting: Setting, reason: int, arrays: Arrays) -> None:
+    """Raise what is wrong with the round of a lane."""
+    desk = arrays.desk[0]
+    where = f"in round {int(desk['round']) + 1} of replication {int(desk['replication'])}"
+    if reason == rounds.BAD_DELAY:
+        raise InvalidArgument(f"{setting.delays!r} gave a delay below 0, {where}")
+    if reason == rounds.BAD_FEEDBACK:
+        check_told(setting, arrays.feedback[: setting.game.feedback_size], where)
+    if reason == rounds.BAD_CONTEXT:
+        raise bad_context(setting, arrays.context, where)
+    if reason == rounds.BAD_POINT:
+        point = arrays.feedback[: setting.game.point_size].tolist()
+        learner = setting.forecaster.learner
+        raise BadPrediction(f"{learner!r} chose the point {point}, which is not finite, {where}")
+    action, top = int(desk["action"]), setting.game.actions - 1
+    if reason == rounds.BAD_EVENT:
+        raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
+    if not 0 <= action <= top:
+        raise BadPrediction(f"{setting.forecaster!r}: the learner chose action {action}, outside 0..{top}, {where}")
+    chance = float(desk["probability"])
+    raise BadPrediction(f"{setting.forecaster!r}: the learner gave probability {chance}, outside (0, 1], {where}")
 
 
 def bad_context(setting: Setting, context: Any, where: str) -> InvalidArgument:

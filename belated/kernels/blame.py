@@ -249,6 +249,19 @@ def parts(spec: Any) -> Iterator[Any]:
     yield spec
 
 
+def check_allowed(*specs: Any) -> None:
+    """Refuse specs of others whose kernels do what kernels may not: a CPU may forgive it, a GPU does something else.
+
+    It has no memory to give and no exceptions: the line after a `raise` would just be run.
+    """
+    suspects = [part for spec in specs for part in parts(spec)]
+    for suspect in (each for each in suspects if not type(each).__module__.startswith("belated.")):
+        for each in kernels_of(suspect):
+            for found in offences(each.function):
+                what = f"it {found.what}, which a GPU cannot; {MAY}"
+                raise BadKernel(told(suspect, each.name, found.file, found.line, what))
+
+
 def blame(error: Exception, specs: Iterable[Any]) -> BadKernel | None:
     """The error of ours that an error comes from, if a kernel of one of these specs is guilty."""
     if isinstance(error, BelatedError) or not isinstance(error, SIGNS):

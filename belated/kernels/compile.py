@@ -287,6 +287,17 @@ def cache_directory() -> Path | None:
     return base if os.access(base, os.W_OK) else None
 
 
+def keep(file: Path, payload: bytes) -> None:
+    """Write a file of the cache, whole or not at all."""
+    temporary = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    try:
+        temporary.write_bytes(payload)
+        temporary.replace(file)
+    except OSError as error:
+        _tell(f"compiled code cannot be kept ({error})")
+        temporary.unlink(missing_ok=True)
+
+
 class DiskCache(_Cache):
     """One file for each (identity, signature, processor), written whole or not at all."""
 
@@ -324,14 +335,7 @@ class DiskCache(_Cache):
         file = self._file(sig, data.codegen)
         if file is None or data.lifted or data.library.has_dynamic_globals:
             return
-        payload = dumps(data._reduce())
-        temporary = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        try:
-            temporary.write_bytes(payload)
-            temporary.replace(file)
-        except OSError as error:
-            _tell(f"compiled code cannot be kept ({error})")
-            temporary.unlink(missing_ok=True)
+        keep(file, dumps(data._reduce()))
 
     def enable(self) -> None:
         """Always on."""

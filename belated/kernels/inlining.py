@@ -3,6 +3,8 @@
 For every call Numba analyses the called function anew, with all that it calls, and copies it twice, each block with all
 variables of the function. Here what was analysed is kept, in a form from which a copy is quickly made. What comes out
 is the same: only the way there is shorter.
+
+Numba's compiler for GPUs is a copy of that for CPUs, with modules of the same names: `inlining_pass` says where.
 """
 
 from __future__ import annotations
@@ -11,15 +13,12 @@ import copy
 import io
 import pickle
 from collections import OrderedDict, defaultdict
-from types import FunctionType
+from functools import cache
+from importlib import import_module
+from types import FunctionType, ModuleType
 from typing import Any
 
 from numba.core import ir
-from numba.core.bytecode import FunctionIdentity
-from numba.core.compiler import DefaultPassBuilder
-from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.inline_closurecall import InlineWorker
-from numba.core.untyped_passes import InlineInlinables
 
 #: So many analysed functions are kept.
 KEPT = 1024
@@ -40,7 +39,7 @@ class Copier:
     True
     """
 
-    def __init__(self, blocks: dict[int, Any]) -> None:
+    def __init__(self, blocks: dict[int, Any], ir: ModuleType = ir) -> None:
         self.shared: list[Any] = []
         places: dict[int, int] = {}
         shared = self.shared
@@ -77,64 +76,70 @@ class _Reader(pickle.Unpickler):
         return self.shared[pid]
 
 
-class Fresh(ir.Block):
-    """A block of a copy that nobody else has: it need not be copied again."""
-
-    def __deepcopy__(self, memo: Any) -> Fresh:
-        return self
+#: What was analysed, by the pass and the function.
+_kept: OrderedDict[tuple[str, FunctionType], tuple[Any, Copier]] = OrderedDict()
 
 
-_kept: OrderedDict[FunctionType, tuple[Any, Copier]] = OrderedDict()
+@cache
+def inlining_pass(core: str) -> Any:
+    """Numba's pass with a worker that keeps what it has analysed, for the compiler in the package `core`."""
+    names = ("ir", "bytecode", "compiler_machinery", "inline_closurecall", "untyped_passes")
+    ir, bytecode, machinery, closures, untyped = (import_module(f"{core}.{name}") for name in names)
+
+    class Fresh(ir.Block):  # type: ignore[name-defined, misc]
+        """A block of a copy that nobody else has: it need not be copied again."""
+
+        def __deepcopy__(self, memo: Any) -> Fresh:
+            return self
+
+    class Worker(closures.InlineWorker):  # type: ignore[name-defined, misc]
+        """Numba's worker, which keeps what it has analysed."""
+
+        def __init__(self, of: Any) -> None:
+            self.__dict__.update(of.__dict__)
+            self._compiler_pipeline = lambda state: with_inlining(of._compiler_pipeline(state), core)
+
+        def run_untyped_passes(self, func: FunctionType, enable_ssa: bool = False) -> Any:
+            key = core, func
+            if key not in _kept:
+                analysed = super().run_untyped_passes(func, enable_ssa)
+                _kept[key] = analysed, Copier(analysed.blocks, ir)
+                if len(_kept) > KEPT:
+                    _kept.popitem(last=False)
+            _kept.move_to_end(key)
+            analysed, copier = _kept[key]
+            fresh = copy.copy(analysed)
+            # By its number the variables of each copy are named.
+            fresh.func_id = bytecode.FunctionIdentity.from_function(func)
+            fresh.blocks = copier.copied()
+            return fresh
+
+        def inline_function(self, caller_ir: Any, block: Any, i: int, function: Any, arg_typs: Any = None) -> Any:
+            callee = self.run_untyped_passes(function)
+            for each in callee.blocks.values():
+                each.__class__ = Fresh
+            done = self.inline_ir(caller_ir, block, i, callee, function.__code__.co_freevars, arg_typs=arg_typs)
+            for _, each in done[3]:
+                each.__class__ = ir.Block
+            return done
+
+    @machinery.register_pass(mutates_CFG=True, analysis_only=False)
+    class Inlining(untyped.InlineInlinables):  # type: ignore[name-defined, misc]
+        """Numba's pass with our worker."""
+
+        _name = "belated_inlining"
+
+        def _do_work(self, state: Any, work_list: Any, block: Any, i: int, expr: Any, inline_worker: Any) -> Any:
+            return super()._do_work(state, work_list, block, i, expr, Worker(inline_worker))
+
+    return Inlining
 
 
-class Worker(InlineWorker):
-    """Numba's worker, which keeps what it has analysed."""
-
-    def __init__(self, of: InlineWorker) -> None:
-        self.__dict__.update(of.__dict__)
-        self._compiler_pipeline: Any = untyped_passes
-
-    def run_untyped_passes(self, func: FunctionType, enable_ssa: bool = False) -> Any:
-        if func not in _kept:
-            analysed = super().run_untyped_passes(func, enable_ssa)
-            _kept[func] = analysed, Copier(analysed.blocks)
-            if len(_kept) > KEPT:
-                _kept.popitem(last=False)
-        _kept.move_to_end(func)
-        analysed, copier = _kept[func]
-        fresh = copy.copy(analysed)
-        fresh.func_id = FunctionIdentity.from_function(func)  # by its number the variables of each copy are named
-        fresh.blocks = copier.copied()
-        return fresh
-
-    def inline_function(self, caller_ir: Any, block: Any, i: int, function: Any, arg_typs: Any = None) -> Any:
-        callee = self.run_untyped_passes(function)
-        for each in callee.blocks.values():
-            each.__class__ = Fresh
-        done = self.inline_ir(caller_ir, block, i, callee, function.__code__.co_freevars, arg_typs=arg_typs)
-        for _, each in done[3]:
-            each.__class__ = ir.Block
-        return done
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class Inlining(InlineInlinables):
-    """Numba's pass with our worker."""
-
-    _name = "belated_inlining"
-
-    def _do_work(self, state: Any, work_list: Any, block: Any, i: int, expr: Any, inline_worker: Any) -> Any:
-        return super()._do_work(state, work_list, block, i, expr, Worker(inline_worker))
-
-
-def with_inlining(passes: PassManager) -> PassManager:
+def with_inlining(passes: Any, core: str = "numba.core") -> Any:
     """The same passes, with ours instead of Numba's."""
-    mine = PassManager(passes.pipeline_name)
+    numbas = import_module(f"{core}.untyped_passes").InlineInlinables
+    mine = type(passes)(passes.pipeline_name)
     for each, why in passes.passes:
-        mine.add_pass(Inlining if each is InlineInlinables else each, why)
+        mine.add_pass(inlining_pass(core) if each is numbas else each, why)
     mine.finalize()
     return mine
-
-
-def untyped_passes(state: Any) -> PassManager:
-    return with_inlining(DefaultPassBuilder.define_untyped_pipeline(state))

@@ -15,7 +15,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.ir_utils import _add_alias, alias_func_extensions
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 from belated.kernels.compile import COMPILED, kernel
 
@@ -125,25 +126,29 @@ def law_filler(law: Any, by_reward: bool = False) -> Any:
     return kernel(fill_by_reward if by_reward else fill)
 
 
-def behind(vector: Any, start: int) -> Any:
+def _behind(vector: Any, start: int) -> Any:
     """The numbers of a vector from `start` on: what a game in a game sees as its own.
 
     >>> import numpy as np
-    >>> behind(np.arange(4.0), 2)
+    >>> behind.py_func(np.arange(4.0), 2)
     array([2., 3.])
     """
     return vector[start:]
 
 
-behind._belated_identity = "the numbers of a vector from some place on, never inlined"  # type: ignore[attr-defined]
-
-
-@intrinsic
-def _advance(typing_context, vector, start):
-    """A bare pointer, moved."""
+def _typing(typing_context, vector, start):
+    """A bare pointer, moved; an array, on a GPU. No function: one would not be allowed to return an array there."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.gep(values[0], [values[1]])
+        if isinstance(vector, types.CPointer):
+            return builder.gep(values[0], [values[1]])
+        old = context.make_array(vector)(context, builder, values[0])
+        (length,), (stride,) = (cgutils.unpack_tuple(builder, each) for each in (old.shape, old.strides))
+        data = cgutils.pointer_add(builder, old.data, builder.mul(values[1], stride))
+        made = context.make_array(vector)(context, builder)
+        shape = [builder.sub(length, values[1])]
+        populate_array(made, data=data, shape=shape, strides=[stride], itemsize=old.itemsize, meminfo=None)
+        return made._getvalue()
 
     return vector(vector, types.int64), generate
 
@@ -153,11 +158,9 @@ def _aliases(made: str, arguments: Any, alias_map: Any, arg_aliases: Any) -> Non
     _add_alias(made, arguments[0].name, alias_map, arg_aliases)
 
 
-alias_func_extensions["behind", __name__] = _aliases
-
-
-@overload(behind)  # not inlined: Numba would lose sight of the alias
-def _behind(vector, start):
-    if isinstance(vector, types.CPointer):
-        return lambda vector, start: _advance(vector, start)  # type: ignore[call-arg]
-    return lambda vector, start: vector[start:]
+alias_func_extensions[_typing.__name__, __name__] = _aliases
+behind: Any = intrinsic(_typing) if COMPILED else _behind
+behind.py_func = _behind
+behind._belated_identity = _behind._belated_identity = (  # type: ignore[attr-defined]
+    "the numbers of a vector from some place on, never inlined"
+)

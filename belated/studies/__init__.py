@@ -13,7 +13,7 @@ results (`results.py`) and shown (`report.py`, `page.py`, `figures.py`). `paper/
 
 from belated.studies.cells import Play
 from belated.studies.results import Results
-from belated.studies.run import CellsFailed, Local
+from belated.studies.run import CellsFailed, Local, OnGPU
 from belated.studies.study import Study, StudyProblems
 
-__all__ = ["CellsFailed", "Local", "Play", "Results", "Study", "StudyProblems"]
+__all__ = ["CellsFailed", "Local", "OnGPU", "Play", "Results", "Study", "StudyProblems"]

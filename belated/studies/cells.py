@@ -96,6 +96,8 @@ class Play(Cell):
     replications: int = 1
     seed: int = 0
     expiry: int | None = None
+    #: What plays it: no part of the key, since all engines give the same results.
+    engine: str = "auto"
 
     @property
     def title(self) -> str:
@@ -135,7 +137,7 @@ class Play(Cell):
         return Table(columns, {"seconds": result.seconds})
 
     def play(self, tell: Tell, record: bool = False) -> Result:
-        """Play it now, on one core."""
+        """Play it now, on one core or on a GPU."""
         return play(
             self.forecaster,
             self.game,
@@ -147,6 +149,7 @@ class Play(Cell):
             threads=1,
             record=record,
             progress=tell,
+            engine=self.engine,
         )
 
     def read(self, table: Table) -> Result:

@@ -28,7 +28,7 @@ from belated import imports
 from belated.errors import BelatedError, InvalidArgument, Unsupported
 from belated.kernels.compile import identity, kernel
 from belated.studies.cells import Cell, Table
-from belated.studies.run import State, Watch, compute
+from belated.studies.run import State, Watch, compute, played_on_gpu
 from belated.studies.store import Store
 
 #: How often a cell is tried again after its worker or node died.
@@ -38,7 +38,7 @@ DEPTH = 3
 #: Seconds between two looks at what has come, and at how large the cluster is.
 PAUSE, LOOK = 0.1, 1.0
 #: What workers take over from the environment here.
-PASSED = ("BELATED_CACHE_DIR", "NUMBA_DISABLE_JIT")
+PASSED = ("BELATED_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_ENABLE_CUDASIM")
 #: How a client of gRPC begins; the server answers with its settings, a frame of type 4.
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
@@ -53,6 +53,7 @@ class OnRay:
 
     address: str | None = None
     patience: float = 10.0
+    gpu: bool = False  #: whether cells are played on GPUs, one for each worker
 
     def run(self, cells: Sequence[Cell], store: Store, state: State, watch: Watch) -> None:
         ray = load()
@@ -61,10 +62,14 @@ class OnRay:
             reach(address, self.patience)
         for cell in (c for c in cells if c.exclusive):
             compute(cell, store, state, threading.Lock(), lambda done, total: watch(state))
-        shared = [c for c in cells if not c.exclusive]
+        shared: Sequence[Cell] = [c for c in cells if not c.exclusive]
+        if self.gpu:
+            shared = played_on_gpu(shared)
         if shared:
             with connected(ray, address) as ours:
-                Flight(ray, store, state, watch, ours).run(shared)
+                if self.gpu and not ray.cluster_resources().get("GPU"):
+                    raise Unsupported(f"the Ray cluster {address!r} has no GPU")
+                Flight(ray, store, state, watch, ours, "GPU" if self.gpu else "CPU").run(shared)
 
 
 def load() -> Any:
@@ -120,6 +125,7 @@ class Flight:
     state: State
     watch: Watch
     ours: bool  #: whether the connection ends with the run, and with it whatever still runs on the cluster
+    takes: str = "CPU"  #: what a cell needs one of
     cores: int = 1
     looked: float = -LOOK
     sent: dict[Any, Cell] = field(default_factory=dict)
@@ -142,12 +148,13 @@ class Flight:
         """What runs on a worker: tried again when the worker dies, not when the cell fails."""
         passed = {name: os.environ[name] for name in PASSED if os.environ.get(name)}
         options: dict[str, Any] = {"runtime_env": {"env_vars": passed}} if passed else {}
+        options["num_gpus"] = int(self.takes == "GPU")
         return self.ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False, **options)(attempt).remote
 
     def _more(self, waiting: Iterator[Cell], send: Any) -> bool:
         """Send as many as there is room for; False when none is left."""
         if time.monotonic() - self.looked > LOOK:
-            self.cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+            self.cores = max(1, int(self.ray.cluster_resources().get(self.takes, 1)))
             self.looked = time.monotonic()
         for cell in itertools.islice(waiting, max(0, DEPTH * self.cores - len(self.sent))):
             self.sent[send(pack(cell))] = cell

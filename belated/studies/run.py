@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from belated.errors import BelatedError
-from belated.studies.cells import Cell, Tell
+from belated.engine.threads import check_gpu
+from belated.errors import BelatedError, Unsupported
+from belated.studies.cells import Cell, Play, Tell
 from belated.studies.store import Store
 
 
@@ -117,6 +118,24 @@ class Local:
                 stop.set()
             for future in futures:
                 future.result()
+
+
+@dataclass(frozen=True)
+class OnGPU:
+    """The GPU of this machine: cells that are plays, one after the other. They are those of any other engine."""
+
+    def run(self, cells: Sequence[Cell], store: Store, state: State, watch: Watch) -> None:
+        check_gpu()
+        for cell in played_on_gpu(cells):
+            compute(cell, store, state, threading.Lock(), lambda done, total: watch(state))
+
+
+def played_on_gpu(cells: Sequence[Cell]) -> list[Cell]:
+    """The same cells, to be computed on a GPU."""
+    for cell in cells:
+        if not isinstance(cell, Play):
+            raise Unsupported(f"{cell.title} is no play: a GPU runs no other cells")
+    return [replace(cell, engine="cuda") for cell in cells if isinstance(cell, Play)]
 
 
 def _next(cells: Iterator[Cell], lock: threading.Lock) -> Cell | None:

@@ -1,0 +1,231 @@
+"""The GPU as the host sees it: memory, and turns that are run by a thread a lane. Only this file knows numba-cuda.
+
+Numba has no option against products that are fused with sums, which would change bits; so what it launches is compiled
+here, and kept on disk under the identity of the kernels, as on a CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import pickle
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from belated.errors import Unsupported
+from belated.kernels.compile import COMPILED, cache_directory, identity, keep
+from belated.kernels.states import PlainRecords
+
+if importlib.util.find_spec("numba_cuda") is None:
+    raise Unsupported('engine="cuda" needs numba-cuda: install belated[cuda]')
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy, in numba-cuda
+    from numba import cuda, types
+    from numba.core.errors import TypingError
+    from numba.core.serialize import dumps
+    from numba.cuda.core import config
+    from numba.cuda.core.errors import NumbaWarning
+    from numba_cuda import __version__ as made_by
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+if not SIMULATED:
+    from numba.cuda.compiler import CUDACompiler, compile_extra, kernel_fixup
+    from numba.cuda.core.callconv import CUDACallConv
+    from numba.cuda.core.errors import NumbaError
+    from numba.cuda.cudadrv.driver import CudaAPIError
+    from numba.cuda.descriptor import cuda_target
+    from numba.cuda.dispatcher import _Kernel
+    from numba.cuda.flags import CUDAFlags
+    from numba.cuda.utils import numba_target_override
+
+    from belated.kernels.inlining import with_inlining
+
+    class Inlining(CUDACompiler):  # type: ignore[misc]
+        """Numba's compiler with our way to put kernels into their callers."""
+
+        def define_pipelines(self) -> list[Any]:
+            return [with_inlining(passes, "numba.cuda.core") for passes in super().define_pipelines()]
+
+
+#: Threads of a block, and lanes for each multiprocessor, as measured in a trial on an H200.
+BLOCK, PER_MULTIPROCESSOR = 128, 384
+#: Registers that a thread may use, so that there are enough of the 65,536 for all these lanes; a device gives eights.
+REGISTERS = 65_536 // PER_MULTIPROCESSOR // 8 * 8
+#: How kernels are compiled: what is not fused is exact by IEEE 754.
+OPTIONS = {"opt": 3, "fma": False, "fastmath": False}
+#: What the kernel of a turn is called.
+ENTRY = "belated_turn"
+#: What the driver says when there is no memory left.
+OUT_OF_MEMORY = 2
+
+
+@cache
+def entry_of(turn: Any) -> Any:
+    """What every thread runs: the turn of its lane."""
+
+    def entry(count, work):
+        i = cuda.grid(1)
+        if i < count:
+            turn(i, work)
+
+    return entry
+
+
+def compiled(turn: Any, work: Any, capability: tuple[int, int]) -> Any:
+    """The kernel of a turn for work of a type, made for devices of that capability; no driver is asked."""
+    flags = CUDAFlags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.inline, flags.error_model = "never", "numpy"
+    flags.nvvm_options, flags.compute_capability, flags.lto = OPTIONS, capability, False
+    flags.max_registers = REGISTERS
+    target = cuda_target.target_context
+    contexts, signature = (cuda_target.typing_context, target), (types.int64, work)
+    try:
+        with numba_target_override():
+            made = compile_extra(
+                *contexts,
+                entry_of(turn),
+                signature,
+                types.void,
+                flags,
+                locals={},
+                pipeline_class=Inlining,
+                call_conv=CUDACallConv(target),
+                abi_info={},
+            )
+    except NumbaError as error:  # as the CPU's compiler says it: those who explain it know that one
+        raise TypingError(str(error)) from error
+    made.library.finalize()
+    library, long = made.library, made.fndesc.llvm_func_name
+    kernel_fixup(library.get_function(long), False)
+    # The name tells all types, and PTX repeats it at every argument: without it there is a tenth of the text.
+    library._llvm_strs = [text.replace(long, ENTRY) for text in library.llvm_strs]
+    library._entry_name = ENTRY
+    return _Kernel._rebuild(False, ENTRY, made.signature, library, False, False, made.call_helper, [])
+
+
+class Kept:
+    """Stands where Numba has its cache: it always finds, for what it does not find it makes."""
+
+    def __init__(self, turn: Any) -> None:
+        self._turn = turn
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        capability = cuda.get_current_device().compute_capability
+        file = self._file(signature, capability)
+        if file is not None and file.exists():
+            try:
+                return _Kernel._rebuild(**pickle.loads(file.read_bytes()))
+            except Exception:  # a damaged file is a miss, whatever it raises
+                pass
+        made = compiled(self._turn, signature[1], capability)
+        made.bind()  # what is kept is what the device runs
+        if file is not None:
+            keep(file, dumps(made._reduce_states()))
+        return made
+
+    def save_overload(self, signature: Any, kernel: Any) -> None:
+        """Done."""
+
+    def _file(self, signature: Any, capability: Any) -> Path | None:
+        digest, directory = identity(self._turn), cache_directory()
+        if digest is None or directory is None:
+            return None
+        key = repr((digest, str(signature), capability, made_by, OPTIONS))
+        return directory / f"cuda-{hashlib.sha256(key.encode()).hexdigest()[:32]}.bin"
+
+
+@cache
+def launched(turn: Any) -> Any:
+    """The turn as Numba launches it."""
+    if SIMULATED:
+        return cuda.jit(entry_of(turn))
+    dispatcher: Any = cuda.jit(entry_of(turn), lto=False)
+    dispatcher._cache = Kept(turn)
+    return dispatcher
+
+
+class Device:
+    """The GPU that Numba has chosen."""
+
+    @property
+    def lanes(self) -> int:
+        """How many are played at once."""
+        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT) * PER_MULTIPROCESSOR
+
+    @property
+    def free(self) -> int:
+        """Bytes."""
+        return int(cuda.current_context().get_memory_info().free)
+
+    def put(self, array: Any) -> Any:
+        """A copy of an array there."""
+        return self._or_full(cuda.to_device, array)
+
+    def room(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array there, of whatever numbers."""
+        return self._or_full(cuda.device_array, shape, dtype)
+
+    def get(self, array: Any) -> Any:
+        """A copy of an array here."""
+        return array.copy_to_host()
+
+    def set(self, array: Any, values: Any) -> None:
+        """Write values into an array there."""
+        array.copy_to_device(values)
+
+    def run(self, turn: Any, count: int, work: Any) -> None:
+        """Let so many lanes take the turn, and wait for them."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumbaWarning)  # that a small play leaves the device idle
+            launched(turn)[-(-count // BLOCK), BLOCK](count, work)
+        cuda.synchronize()
+
+    def _or_full(self, make: Any, *given: Any) -> Any:
+        try:
+            return make(*given)
+        except CudaAPIError as error:
+            if int(error.code) != OUT_OF_MEMORY:
+                raise
+            raise MemoryError(str(error)) from None
+
+
+class Host(Device):
+    """The same in the memory of this process: for Numba's simulator of a GPU, and for tests."""
+
+    lanes, free = 64, 2**30
+
+    def put(self, array: Any) -> Any:
+        return np.array(array, subok=True)
+
+    def room(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        made = np.zeros(shape, dtype)
+        return made.view(PlainRecords) if made.dtype.names and not COMPILED else made
+
+    def get(self, array: Any) -> Any:
+        return np.array(array, subok=True)
+
+    def set(self, array: Any, values: Any) -> None:
+        array[...] = values
+
+
+def find() -> Device:
+    """The device, or one clear line that says why there is none."""
+    if SIMULATED:
+        if COMPILED:
+            raise Unsupported("the simulator of a GPU runs plain Python: NUMBA_ENABLE_CUDASIM needs NUMBA_DISABLE_JIT")
+        return Host()
+    if not COMPILED:
+        raise Unsupported('engine="cuda" compiles kernels, which NUMBA_DISABLE_JIT forbids')
+    if not cuda.is_available():
+        wanted = "an NVIDIA GPU and its driver" if cuda.cuda_error() else "NVIDIA's compiler (install belated[cuda])"
+        raise Unsupported(f'engine="cuda" needs {wanted}, and finds none')
+    return Device()
+
+
+__all__ = ["Device", "Host", "compiled", "find"]
