@@ -363,7 +363,9 @@ def test_the_dashboard_changes_archives_and_deletes(server):
         assert (now["expiry_seconds"], now["on_expiry"], now["limits"]) == (None, 0.25, {"outstanding": 12})
         page.get_by_label("Open decisions at most").fill("none")
         page.get_by_role("button", name="Save").click()
-        expect(page.locator(".rules [role=status]")).to_contain_text("Not done: Expected `int`")
+        expect(page.locator(".rules [role=status]")).to_contain_text(
+            "Not done: limits.outstanding must be a whole number"
+        )
         page.get_by_role("button", name="Archive", exact=True).click()
         expect(page.locator(".title .badge")).to_have_text("archived", timeout=10_000)
         page.get_by_role("button", name="Un-archive").click()

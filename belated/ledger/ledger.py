@@ -176,7 +176,7 @@ class Ledger:
             now = session.now()
         experiment = self._known(experiment)
         if row is None or row.experiment != experiment.id:
-            raise unknown(experiment)
+            raise unknown(experiment, ticket)
         try:
             return _shown(experiment, row, remarks, now)
         except (ValueError, TypeError, IndexError) as error:

@@ -163,7 +163,7 @@ class Requests:
         row = self.rows.get(ticket) if ticket is not None else None
         if row is None or row.experiment != work.experiment.id:
             work.counts["unknown"] += 1
-            return unknown(work.experiment)
+            return unknown(work.experiment, ticket)
         return row
 
     # --- what begins ---
@@ -256,6 +256,9 @@ def tickets(item: Item) -> Sequence[bytes | None]:
     return item.tickets if isinstance(item, Cancel) else ()
 
 
-def unknown(experiment: Experiment) -> Refused:
+def unknown(experiment: Experiment, ticket: bytes | None) -> Refused:
     """A ticket that is not the experiment's."""
-    return Refused("unknown_ticket", f"{experiment.name} never gave out this ticket")
+    if ticket is None:
+        return Refused("unknown_ticket", "this is no ticket: those are texts of 32 hexadecimal digits")
+    gone = "" if experiment.retention is None else ", or none any more: its retention may be over"
+    return Refused("unknown_ticket", f"{experiment.name} has no decision {ticket.hex()}{gone}")

@@ -13,6 +13,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import FIXED, HIDDEN, RULES, Experiment, make
 from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
+from belated.service import wrong
 
 #: Decisions that one request may ask for, and feedback or cancellations that it may bring.
 COUNT = 10_000
@@ -153,7 +154,7 @@ def convert(data: Any, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise Refused("invalid", str(error)) from None
+        raise Refused("invalid", wrong.plain(error, data, kind)) from None
 
 
 # --- from bodies to items ---
