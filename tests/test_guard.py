@@ -200,7 +200,11 @@ TOKENS = {
 def guarded(tmp_path_factory):
     """A server that wants tokens; `ask` asks it with one of them."""
     file = tmp_path_factory.mktemp("tokens") / "tokens.db"
-    tokens = {name: said("token", "create", name, *more, "--database", file).strip() for name, more in TOKENS.items()}
+    shown = {name: said("token", "create", name, *more, "--database", file) for name, more in TOKENS.items()}
+    assert {name for name, text in shown.items() if "warning: there is no experiment called 'ads' yet" in text} == {
+        "ads"
+    }
+    tokens = {name: text.splitlines()[-1] for name, text in shown.items()}
     tokens["wrong"] = "belated_wrong"
     made = Server(file, "--require-token", before="import belated.service.auth as auth; auth.PAUSE = 0.1")
 
@@ -363,7 +367,9 @@ def test_the_dashboard_changes_archives_and_deletes(server):
         assert (now["expiry_seconds"], now["on_expiry"], now["limits"]) == (None, 0.25, {"outstanding": 12})
         page.get_by_label("Open decisions at most").fill("none")
         page.get_by_role("button", name="Save").click()
-        expect(page.locator(".rules [role=status]")).to_contain_text("Not done: Expected `int`")
+        expect(page.locator(".rules [role=status]")).to_contain_text(
+            "Not done: limits.outstanding must be a whole number"
+        )
         page.get_by_role("button", name="Archive", exact=True).click()
         expect(page.locator(".title .badge")).to_have_text("archived", timeout=10_000)
         page.get_by_role("button", name="Un-archive").click()

@@ -521,6 +521,22 @@ def test_processes_tell_how_far_behind_they_are(cluster, monkeypatch):
         ledger.store.close()
 
 
+def test_who_has_seen_no_event_yet_is_behind_since_the_experiment_was_made(cluster, monkeypatch):
+    url, who = cluster.new(), "one"
+    monkeypatch.setattr(replicas, "name", lambda: f"machine:{who}")
+    one, two = opened(url), opened(url)
+    made = create(one, "direct(ucb1)")
+    one.serve([Feedback(made, [(b"x" * 16, 1.0)])])  # it opens it, and appends nothing
+    two.refresh()
+    decide(two, two.find("ads"))
+    assert one.serve([Save()]) == [False]
+    with one.store.read() as session:
+        (told,) = replicas.known(session, session.now())
+    assert told["events"] == 1 and told["seconds"] < 600.0
+    for ledger in (one, two):
+        ledger.store.close()
+
+
 def test_who_is_behind_catches_up_through_a_growth(cluster):
     """Another process decides, adds an action, decides, adds one more and replaces one; then this one goes on."""
     url = cluster.new()

@@ -189,8 +189,10 @@ def test_a_list_answers_for_each(server):
     assert kinds == ["applied", "invalid", "invalid", "invalid", "conflict", "unknown_ticket", "applied"]
     assert [each["ticket"] for each in results] == [one, None, one, two, one, "x", two]
     assert server.http.post("/v1/experiments/lists/feedback", json=[]).json() == {"results": []}
-    answer = server.http.post("/v1/experiments/lists/cancellations", json=[{"ticket": one}, 7])
-    assert [each["status"] for each in answer.json()["results"]] == ["error", "error"]
+    wrong = [{"ticket": one}, 7, two, {"ticket": two, "reason": "x"}, {"ticket": "x"}]
+    answer = server.http.post("/v1/experiments/lists/cancellations", json=wrong)
+    kinds = [each["error"]["kind"] for each in answer.json()["results"]]
+    assert kinds == ["closed", "invalid", "invalid", "invalid", "unknown_ticket"]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +233,13 @@ def test_wrong_requests_are_told_what_is_wrong(server, method, path, content, st
     error = answer.json()["error"]
     assert STATUS[error["kind"]] == status and error["message"]
     assert server.statistics("wrong")["decisions"] == 0
+
+
+def test_another_method_is_told_which_there_are(server):
+    answer = server.http.put("/v1/experiments/ads")
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PATCH"
+    said = "/v1/experiments/ads takes DELETE, GET, HEAD, PATCH, not PUT: see /docs"
+    assert answer.json()["error"] == {"kind": "method_not_allowed", "message": said}
 
 
 @pytest.mark.parametrize(
@@ -558,7 +567,11 @@ def test_tokens_and_scopes(tmp_path):
 
 def test_it_does_not_start_where_it_must_not(tmp_path):
     file = tmp_path / "none.db"
-    assert "there is no token" in said("serve", "--database", file, "--host", "0.0.0.0", code=1)
+    refused = said("serve", "--database", file, "--host", "0.0.0.0", code=1)
+    assert "0.0.0.0 can be reached from elsewhere and there is no token" in refused
+    refused = said("serve", "--database", file, "--require-token", code=1)
+    assert "--require-token is given and there is no token" in refused
+    assert "error: none/x.db: No such file" in said("backup", "none/x.db", "--database", file, code=1)
     assert "--workers must be 1, got 2" in said("serve", "--database", file, "--workers", "2", code=1)
     assert "there is no database" in said("verify", "--database", tmp_path / "missing.db", code=1)
 

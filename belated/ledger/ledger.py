@@ -87,7 +87,7 @@ class Ledger(Known):
             now = session.now()
         experiment = self._known(experiment)
         if row is None or row.experiment != experiment.id:
-            raise unknown(experiment)
+            raise unknown(experiment, ticket)
         try:
             return _shown(experiment, row, remarks, now)
         except (ValueError, TypeError, IndexError) as error:
@@ -374,7 +374,9 @@ class Ledger(Known):
             return
         here = {number: running.replica for number, running in self._running.items() if running.replica is not None}
         behind = {number: self._lasts.get(number, 0) - replica.place for number, replica in here.items()}
-        since = [now - here[number].at for number, count in behind.items() if count > 0]
+        # One that has lived through nothing yet is behind since the experiment was made.
+        late = [here[number] for number, count in behind.items() if count > 0]
+        since = [now - max(replica.at, replica.experiment.created_at) for replica in late]
         replicas.note(session, now, len(here), sum(count for count in behind.values() if count > 0), max([0.0, *since]))
 
     def _as_it_is(self, experiment: Experiment) -> Experiment:

@@ -55,7 +55,7 @@ class Batch:
                 group = known[number] = self.groups.setdefault(now.id, (now, []))[1]
             group.append((at, item))
             if not isinstance(item, Decide):
-                self.tickets.update(ticket for ticket in tickets(item) if ticket is not None)
+                self.tickets.update(ticket for ticket in tickets(item) if isinstance(ticket, bytes))
             elif item.key is not None:
                 self.keys.append((number, item.key))
 
@@ -146,7 +146,9 @@ class Requests:
             "conflict", f"the decision {row.ticket.hex()} has another feedback already: {row.value}, which stays"
         )
 
-    def _cancel(self, work: Work, ticket: bytes | None) -> Outcome:
+    def _cancel(self, work: Work, ticket: bytes | Refused | None) -> Outcome:
+        if isinstance(ticket, Refused):
+            return ticket
         row = self._row(work, ticket)
         if isinstance(row, Refused):
             return row
@@ -163,7 +165,7 @@ class Requests:
         row = self.rows.get(ticket) if ticket is not None else None
         if row is None or row.experiment != work.experiment.id:
             work.counts["unknown"] += 1
-            return unknown(work.experiment)
+            return unknown(work.experiment, ticket)
         return row
 
     # --- what begins ---
@@ -249,13 +251,16 @@ def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
     return Again(said) if isinstance(said, list) else said
 
 
-def tickets(item: Item) -> Sequence[bytes | None]:
+def tickets(item: Item) -> Sequence[bytes | Refused | None]:
     """The tickets that an item is about."""
     if isinstance(item, Feedback):
         return [ticket for ticket, _ in item.entries]
     return item.tickets if isinstance(item, Cancel) else ()
 
 
-def unknown(experiment: Experiment) -> Refused:
+def unknown(experiment: Experiment, ticket: bytes | None) -> Refused:
     """A ticket that is not the experiment's."""
-    return Refused("unknown_ticket", f"{experiment.name} never gave out this ticket")
+    if ticket is None:
+        return Refused("unknown_ticket", "this is no ticket: those are texts of 32 hexadecimal digits")
+    gone = "" if experiment.retention is None else ", or none any more: its retention may be over"
+    return Refused("unknown_ticket", f"{experiment.name} has no decision {ticket.hex()}{gone}")

@@ -14,6 +14,7 @@ from belated.errors import InvalidArgument, Unsupported
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import FIXED, HIDDEN, RULES, Experiment, make
 from belated.ledger.items import Cancel, Decide, Decided, Feedback, ticket_of
+from belated.service import wrong
 
 #: Decisions that one request may ask for, and feedback or cancellations that it may bring.
 COUNT = 10_000
@@ -142,6 +143,8 @@ def read(body: bytes, *, items: bool = False) -> Any:
         data = json.loads(body, parse_int=_whole)
         text = json.dumps(data, ensure_ascii=False).encode(errors="replace" if items else "strict")
         return json.loads(text, parse_int=_whole) if items else data
+    except UnicodeDecodeError:
+        raise Malformed("the body is not JSON: it is no UTF-8 text (one that is packed cannot be read)") from None
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
 
@@ -169,7 +172,7 @@ def convert(data: Any, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise Refused("invalid", str(error)) from None
+        raise Refused("invalid", wrong.plain(error, data, kind)) from None
 
 
 # --- from bodies to items ---
@@ -211,7 +214,7 @@ def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
     if key is None:
         return Decide(to, contexts, asked.allowed), several
     if not 1 <= len(key) <= 200:
-        raise Refused("invalid", "an Idempotency-Key has 1 to 200 characters")
+        raise Refused("invalid", f"an Idempotency-Key has 1 to 200 characters, got {len(key)}")
     return Decide(to, contexts, asked.allowed, key, _digest(asked)), several
 
 
@@ -226,10 +229,18 @@ def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
     if sum(part is not None for part in (asked.context, asked.count, asked.contexts)) > 1:
         raise InvalidArgument("one of context, count and contexts may be given")
     if asked.contexts is not None:
-        return [to.context(context) for context in asked.contexts], True
+        return [_context(to, number, context) for number, context in enumerate(asked.contexts)], True
     if asked.count is not None:
         return [to.context(None)] * asked.count, True
     return [to.context(asked.context)], False
+
+
+def _context(to: Experiment, number: int, given: Any) -> Any:
+    """One of several contexts; what is wrong with it names it."""
+    try:
+        return to.context(given)
+    except InvalidArgument as error:
+        raise type(error)(f"contexts[{number}]: {error}") from None
 
 
 def feedback(to: Experiment, body: bytes) -> tuple[Feedback, list[Any] | None]:
@@ -273,8 +284,16 @@ def cancel(to: Experiment, body: bytes) -> tuple[Cancel, list[Any] | None]:
     """The cancellations in a body, and the tickets of a list (None for a single one)."""
     data = read_items(body)
     if isinstance(data, list):
-        return Cancel(to, [_entry_ticket(each) for each in data]), [_ticket_text(each) for each in data]
+        return Cancel(to, [_cancelled(each) for each in data]), [_ticket_text(each) for each in data]
     return Cancel(to, [ticket_of(convert(data, Cancellation).ticket)]), None
+
+
+def _cancelled(data: Any) -> bytes | Refused | None:
+    """One of a list: what is wrong with it is its own affair."""
+    try:
+        return ticket_of(convert(data, Cancellation).ticket)
+    except Refused as error:
+        return error.with_traceback(None)
 
 
 def refusal(error: InvalidArgument) -> Refused:

@@ -24,6 +24,7 @@ log = logging.getLogger("belated")
 
 #: Bytes that a body may have.
 BODY = 1_000_000
+TOO_LARGE = f"a body may have {BODY:,} bytes at most"
 STATUS = {
     "malformed": 400,
     "unauthorized": 401,
@@ -109,7 +110,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The body, if it is not too large."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 10 or int(length) > BODY:
-        raise Problem("too_large", f"a body may have {BODY} bytes")
+        raise Problem("too_large", f"{TOO_LARGE}, got {length[:20].decode('latin-1')}")
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Problem("malformed", "the body ended too early")
@@ -123,7 +124,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > BODY:
-                raise Problem("too_large", f"a body may have {BODY} bytes")
+                raise Problem("too_large", f"{TOO_LARGE}, got more")
         body = b"".join(parts)
     return body
 
@@ -189,13 +190,14 @@ class Verbs:
 
     def __init__(self, known: dict[str, Endpoint]) -> None:
         self._known = known | ({"HEAD": known["GET"]} if "GET" in known else {})
-        self._allow = (b"allow", ", ".join(sorted(self._known)).encode())
+        self._takes = ", ".join(sorted(self._known))
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         endpoint = self._known.get(scope.get("method", ""))
         if endpoint is not None:
             return endpoint(scope, receive, send)
-        return refuse("method_not_allowed", scope, send, self._allow)
+        said = f"{scope.get('path')} takes {self._takes}, not {scope.get('method')}: see /docs"
+        return refuse("method_not_allowed", scope, send, (b"allow", self._takes.encode()), message=said)
 
 
 def not_found(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
