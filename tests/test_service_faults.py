@@ -30,7 +30,7 @@ from belated.ledger.items import Decide, Feedback, ticket_of  # noqa: E402
 from belated.ledger.sqlite import SQLite  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
 from belated.service import health, workers  # noqa: E402
-from belated.service.app import Service  # noqa: E402
+from belated.service.app import FALLBACKS, Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
 from belated.service.desk import Asks, Desk  # noqa: E402
 from belated.service.metrics import Place  # noqa: E402
@@ -185,6 +185,37 @@ def test_who_left_is_not_decided_for(served: Any, tmp_path: Path) -> None:
         told = (await http.get("/v1/experiments/ads/statistics")).json()
         assert told["decisions"] == 1
         assert sorted(each["status"] for each in sent if "status" in each) == [201, 503, 503, 503, 503]
+
+    served(ask)
+
+
+def test_what_is_told_by_a_client_that_has_left_does_not_count(served: Any) -> None:
+    """It tells again. A service that is slower than its clients wait would count 1, 2, 3, ... otherwise."""
+
+    async def ask(http: Any, service: Service, desk: Desk) -> Any:
+        application = service.application()
+
+        async def request(told: int, stays: bool) -> None:
+            messages = [{"type": "http.request", "body": b"{}", "more_body": False}]
+
+            async def receive() -> Any:
+                if messages:
+                    return messages.pop()
+                if stays:
+                    await asyncio.Event().wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                assert message.get("status", 201) == 201  # it had begun
+
+            path = "/v1/experiments/ads/decisions"
+            headers = [(FALLBACKS, b"%d" % told)]
+            await application({"type": "http", "method": "POST", "path": path, "headers": headers}, receive, send)
+
+        for told in (1, 2, 3):
+            await request(told, stays=False)
+        await request(3, stays=True)
+        assert 'outcomes_total{experiment="ads",kind="fallback"} 3.0' in (await http.get("/metrics")).text
 
     served(ask)
 

@@ -50,6 +50,8 @@ class Common:
     """What both clients are."""
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int, deadline: float | None) -> None:
+        if not (isinstance(url, str) and url.startswith(("http://", "https://"))):
+            raise InvalidArgument(f"url must begin with http:// or https://, got {url!r}")
         self.url = url.rstrip("/")
         if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable()):
             raise InvalidArgument("the token must be of printable ASCII characters; one was given that is not")
@@ -97,7 +99,7 @@ class Common:
             total = self.fallbacks
         if time.monotonic() >= self._said + SAID:
             self._said = time.monotonic()
-            log.warning("%s: no decision (%s), so %r is played; %d times until now", name, error, action, total)
+            log.warning("%s: no decision (%s), so %r is played; fallbacks until now: %d", name, error, action, total)
         one = Decided("", -1, action, None, 0, fallback=True)
         return one if count is None else [one] * count
 

@@ -67,7 +67,8 @@ class Client(Common):
     def create(
         self, name: str, actions: Sequence[str], forecaster: Forecaster | dict[str, Any] | str, **more: Any
     ) -> Experiment:
-        """A new experiment. `more` are reward_range, expiry_seconds, on_expiry, seed, limits and retention_seconds.
+        """A new experiment. `more` are reward_range, expiry_seconds, on_expiry, seed, limits,
+        retention_seconds and features.
 
         The forecaster is one of ours, such as `bl.BOLD(bl.Exp3(actions=3), seed=7)`, or as the catalog writes it.
         """

@@ -19,6 +19,7 @@ from belated.service.asgi import Routes
 from belated.service.auth import Bearer, Guard
 from belated.service.desk import SWEEP, Asks
 from belated.service.endpoint import Endpoint, Handler, Problem, Reply, Request, Verbs, not_found
+from belated.service.health import has_left
 from belated.service.limits import parts_of
 from belated.service.metrics import Metrics, Place
 from belated.service.tracing import Tracer, nothing
@@ -99,7 +100,9 @@ class Service:
             answer = await self.desk.submit_list(item)
         if isinstance(answer, Refused):
             raise answer
-        self._count(request, item, answer)
+        self._count(item, answer)
+        if FALLBACKS in request.headers:
+            await self._fell_back(request, item, answer)
         if len(answer) * ITEM <= LARGE:
             return write(item, answer, told)
         reply: Reply = await self._aside(write, item, answer, told)
@@ -108,7 +111,7 @@ class Service:
     async def _aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._parsers, work, *arguments)
 
-    def _count(self, request: Request, item: Decide | Feedback | Cancel, answer: list[Any]) -> None:
+    def _count(self, item: Decide | Feedback | Cancel, answer: list[Any]) -> None:
         """What came of it, for Prometheus."""
         name = item.experiment.name
         if not isinstance(item, Decide):
@@ -117,10 +120,15 @@ class Service:
             return
         replayed = isinstance(answer, Again)
         self.metrics.outcome(name, "replayed" if replayed else "decided", len(item.contexts))
-        without = 0 if replayed else _fallbacks(request)  # else it was counted with the first answer
+
+    async def _fell_back(self, request: Request, item: Decide | Feedback | Cancel, answer: list[Any]) -> None:
+        """Count what a client decided without us. Who asks again has told before, and who has left tells again."""
+        if not isinstance(item, Decide) or isinstance(answer, Again) or await has_left():
+            return
+        without = _fallbacks(request)
         if without:
-            self.metrics.outcome(name, "fallback", without)
-            self.guard.fell_back(name, without)
+            self.metrics.outcome(item.experiment.name, "fallback", without)
+            self.guard.fell_back(item.experiment.name, without)
 
     async def answer(self, handle: Handler, request: Request) -> Reply:
         """What a route says. An experiment that is unknown here may have been made by another process."""

@@ -25,6 +25,16 @@ CONNECTION: ContextVar[Receive | None] = ContextVar("CONNECTION", default=None)
 SILENT = "the database does not answer; try again in a second"
 
 
+async def has_left() -> bool:
+    """Whether the client of the request that is being answered has gone, as far as is known now."""
+    receive = CONNECTION.get()
+    try:
+        async with asyncio.timeout(0.0):
+            return receive is not None and (await receive())["type"] == "http.disconnect"
+    except TimeoutError:
+        return False
+
+
 class Attendant:
     """Sees to it that nothing is begun for a client that has gone, or after it has waited for too long."""
 
