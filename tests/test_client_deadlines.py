@@ -271,7 +271,7 @@ def test_a_service_that_is_killed_or_stopped(tmp_path: Path, kind: Kind, how: si
             while "decided without us" not in (log := said("log", "--database", process.file)):
                 assert time.monotonic() < until, log
                 time.sleep(0.3)
-            assert "1 decisions of ads were made by clients that got no answer" in log
+            assert "decisions of ads made by clients that got no answer: 1" in log
     finally:
         process.stop()
 

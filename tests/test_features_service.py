@@ -302,9 +302,15 @@ def test_experiments_are_created_from_the_command_line(server: Server, client: b
     said = CliRunner().invoke(app, [*ask, "--features", str(file)])
     assert said.exit_code == 0 and json.loads(said.output)["features"] == STATED, said.output
     assert client.decide("typed", context(3)).name in "ab"
+    more = ["--seed", "7", "--outstanding", "5", "--retention-seconds", "60", "--expiry-seconds", "9"]
+    said = CliRunner().invoke(app, [*ask[:2], "more", *ask[3:], "--features", str(file), *more])
+    made = json.loads(said.output)
+    assert (made["seed"], made["limits"], made["retention_seconds"]) == (7, {"outstanding": 5}, 60.0), said.output
+    said = CliRunner().invoke(app, [*ask, "--features", str(tmp_path / "none.json")])
+    assert said.exit_code == 1 and "none.json', which cannot be read: No such file" in said.output.replace("\n", "")
     file.write_text("{")
     said = CliRunner().invoke(app, [*ask, "--features", str(file)])
-    assert said.exit_code == 1 and "is not JSON" in said.output
+    assert said.exit_code == 1 and "cannot be read: no JSON" in said.output
 
 
 @pytest.mark.parametrize(("stored", "told"), [(b"1" * 16, 16), (None, 0)])

@@ -200,7 +200,11 @@ TOKENS = {
 def guarded(tmp_path_factory):
     """A server that wants tokens; `ask` asks it with one of them."""
     file = tmp_path_factory.mktemp("tokens") / "tokens.db"
-    tokens = {name: said("token", "create", name, *more, "--database", file).strip() for name, more in TOKENS.items()}
+    shown = {name: said("token", "create", name, *more, "--database", file) for name, more in TOKENS.items()}
+    assert {name for name, text in shown.items() if "warning: there is no experiment called 'ads' yet" in text} == {
+        "ads"
+    }
+    tokens = {name: text.splitlines()[-1] for name, text in shown.items()}
     tokens["wrong"] = "belated_wrong"
     made = Server(file, "--require-token", before="import belated.service.auth as auth; auth.PAUSE = 0.1")
 

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import typer
@@ -46,14 +47,20 @@ def parsed(words, command, environment, monkeypatch):
     above = typer.Context(ROOT, info_name="belated")
     for word in words[:-1]:
         above = typer.Context(ROOT, info_name=word, parent=above)
-    needed = ["x.parquet" for each in command.params if each.param_type_name == "argument" and each.required]
+    needed = ["--action=a"] if any(each.name == "action" for each in command.params) else []
+    needed = needed * ("BELATED_EXPERIMENT_CREATE_ACTION" not in os.environ)
+    needed += ["x.parquet" for each in command.params if each.param_type_name == "argument" and each.required]
     return command.make_context(words[-1], needed, above).params
 
 
 #: Texts, and what a command is told by one of them.
-SAMPLES = {"root": [("/belated/", "/belated")], "forwarded": [("10.0.0.0/8 ::1", ("10.0.0.0/8", "::1"))]}
+SAMPLES = {
+    "root": [("/belated/", "/belated")],
+    "forwarded": [("10.0.0.0/8 ::1", ("10.0.0.0/8", "::1"))],
+    "reward_range": [("0 2", (0.0, 2.0))],
+}
 FLAG, SEVERAL = [("true", True)], [("one two", ["one", "two"])]
-ONE = [("3", 3), ("3", "3"), ("warning", "warning"), ("json", "json")]
+ONE = [("3", 3), ("3", "3"), ("warning", "warning"), ("json", "json"), ("3", Path("3"))]
 
 
 def samples(option):
@@ -63,7 +70,7 @@ def samples(option):
 def test_the_commands_of_the_service_are_these():
     names = {" ".join(words) for words in COMMANDS}
     assert {"serve", "migrate", "verify", "export", "backup", "log", "token create", "token list"} <= names
-    assert {"token revoke", "experiment list", "experiment change", "experiment delete"} <= names
+    assert {"token revoke", "experiment list", "experiment change", "experiment delete", "experiment create"} <= names
     assert "play" not in names  # what a study is told stands in its command
 
 
@@ -91,6 +98,22 @@ def test_every_option_comes_by_its_variable(words, monkeypatch):
                 got.append(told == (list(value) if isinstance(told, list) else value))
         assert any(got), name
         monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("BELATED_SERVE_REQUIRE_TOKNE", "; did you mean 'BELATED_SERVE_REQUIRE_TOKEN'?"),
+        ("BELATED_REQUIRE_TOKEN", "; did you mean 'BELATED_SERVE_REQUIRE_TOKEN'?"),
+        ("BELATED_SERVE_DATABASE", ""),
+    ],
+)
+def test_a_misspelt_variable_is_named(name, hint):
+    result = runner.invoke(app, ["serve", "--port", "-1"], env={name: "1", "BELATED_PORT": "tcp://10.0.0.1:8000"})
+    said = [line for line in result.output.splitlines() if line.startswith("warning")]
+    assert len(said) == 1 and said[0].startswith(f"warning: the variable {name} sets nothing here{hint}"), result.output
+    result = runner.invoke(app, ["token", "list", "--database", "/nowhere/x.db"], env={name: "1"})
+    assert "warning" not in result.output
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ class Service:
                     await step()
                 except Exception as error:  # the others have nothing to do with it
                     plain = isinstance(error, StorageError | Refused)
-                    log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
+                    log.error("what is done every second failed: %s", error, exc_info=None if plain else error)
 
     async def _record(self) -> None:
         """Put on record who used tokens, and who came with none of ours."""

@@ -224,10 +224,10 @@ class Guard:
         failures, self._failures = self._failures, 0
         failed, self._failed = self._failed, []
         addresses = ", ".join(dict.fromkeys(each.address for each in failed))
-        detail = f"{failures} requests with a token that is not known, expired or revoked"
+        detail = f"requests with a token that is not known, expired or revoked: {failures}"
         notes = [Note(time.time(), "nobody", addresses, "login failed", None, detail)] if failures else []
         fallbacks, self._fallbacks = self._fallbacks, Counter()
         for experiment, count in sorted(fallbacks.items()):
-            said = f"{count} decisions of {experiment} were made by clients that got no answer"
+            said = f"decisions of {experiment} made by clients that got no answer: {count}"
             notes.append(Note(time.time(), "clients", "", "decided without us", experiment, said))
         return Record(uses, notes)

@@ -310,7 +310,13 @@ def create_token(
     with _opened(database, write=True) as store:
         scopes = scope or ["decide", "feedback", "read"]
         seconds = None if days is None else days * 86400.0
-        typer.echo(auth.create(store, name, scopes, experiment, seconds, rate))
+        made = auth.create(store, name, scopes, experiment, seconds, rate)
+        with store.read() as session:
+            known = {each.name for each in session.experiments()}
+        for each in experiment or ():
+            if each not in known:
+                typer.echo(f"warning: there is no experiment called {each!r} yet", err=True)
+        typer.echo(made)
 
 
 @token.command("list", cls=Command)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,7 +47,8 @@ def list_(url: Url = LOCAL) -> None:
     with _client(url) as client:
         for each in client.experiments():
             state = "active" if each.archived_at is None else "archived"
-            typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{len(each.actions)} actions")
+            actions = f"{len(each.actions)} action{'s' * (len(each.actions) != 1)}"
+            typer.echo(f"{each.name}\t{state}\t{each.forecaster['name']}\t{actions}")
 
 
 @experiment.command(cls=Command)
@@ -111,27 +113,37 @@ def delete(
     typer.echo(f"{name} is deleted")
 
 
-@experiment.command()
+@experiment.command(cls=Command)
 def create(
     name: Name,
     forecaster: Annotated[str, typer.Argument(help="Who decides, as the catalog writes it, such as 'bold(exp3)'.")],
     action: Annotated[list[str], typer.Option(help="The name of an action; once for each.")],
     features: Annotated[
-        typer.FileText | None, typer.Option(help="A JSON file: the features of which contexts are made.")
+        Path | None, typer.Option(metavar="FILE", help="A JSON file: the features of which contexts are made.")
     ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option(help="The smallest and the largest reward.")] = (0, 1),
-    expiry_seconds: Annotated[float | None, typer.Option(help="After which a decision expires.")] = None,
+    expiry_seconds: Annotated[
+        float | None, typer.Option(help="After which a decision expires. Without it: never.")
+    ] = None,
     on_expiry: Annotated[str, typer.Option(help="drop, or the reward that is learned then.")] = "drop",
+    seed: Annotated[int | None, typer.Option(help="What learners draw by. Without it: a fresh one.")] = None,
+    outstanding: Annotated[int | None, typer.Option(help="The most open decisions. Without it: 10,000,000.")] = None,
+    retention_seconds: Annotated[
+        float | None, typer.Option(help="After which events and ended decisions go. Without it: never.")
+    ] = None,
     url: Url = LOCAL,
 ) -> None:
     """Create an experiment. The number of features that its learner takes may be left out: it is that of the file."""
     more: dict[str, Any] = {"reward_range": list(reward_range), "on_expiry": _number(on_expiry)}
-    more |= {} if expiry_seconds is None else {"expiry_seconds": expiry_seconds}
+    limits = None if outstanding is None else {"outstanding": outstanding}
+    given = {"expiry_seconds": expiry_seconds, "seed": seed, "limits": limits, "retention_seconds": retention_seconds}
+    more |= {key: value for key, value in given.items() if value is not None}
     if features is not None:
         try:
-            more["features"] = json.load(features)
-        except ValueError as error:
-            typer.echo(f"error: {features.name} is not JSON: {error}", err=True)
+            more["features"] = json.loads(features.read_text())
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else f"no JSON: {error}"
+            typer.echo(f"error: --features names {str(features)!r}, which cannot be read: {why}", err=True)
             raise typer.Exit(1) from None
     with _client(url) as client:
         made = client.create(name, action, forecaster, **more)

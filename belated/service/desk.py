@@ -328,7 +328,7 @@ class Desk:
                     last = time.monotonic()
                     await self._upkeep()
             except Exception as error:
-                log.error("the clock stumbled", exc_info=error)
+                log.error("what is done every second failed", exc_info=error)
 
     async def _upkeep(self) -> None:
         await self._aside(self.ledger.folder.catch_up)
@@ -342,4 +342,4 @@ class Desk:
                 step()
             except Exception as error:  # the others have nothing to do with it
                 plain = isinstance(error, StorageError)
-                log.error("the clock stumbled: %s", error, exc_info=None if plain else error)
+                log.error("what is done every second failed: %s", error, exc_info=None if plain else error)

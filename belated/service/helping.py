@@ -11,12 +11,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from belated.errors import InvalidArgument
+from belated.spelling import nearest
 
 #: How the names of our environment variables begin.
 PREFIX = "BELATED"
 #: Secrets, which may also come in a file: its name is in the variable with this at the end.
 SECRETS = ("BELATED_DATABASE", "BELATED_TOKEN", "PGPASSWORD")
 FILE = "_FILE"
+#: What other commands take by these names, and what Kubernetes calls the port of a service called belated.
+ELSEWHERE = ("BELATED_DATABASE", "BELATED_URL", "BELATED_TOKEN", "BELATED_IMPORT", "BELATED_PORT")
 
 
 class Commands(TyperGroup):
@@ -48,6 +51,7 @@ class Command(TyperCommand):
             above = above.parent
         for each in self.params:
             name_variable(each, words)
+        warn_of_misspelt("_".join([PREFIX, *map(str, words), ""]).upper(), self.params)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.BadParameter as error:
@@ -61,6 +65,21 @@ def name_variable(option: Any, words: list[str | None]) -> None:
         long = max(option.opts, key=len).strip("-")
         option.envvar = "_".join([PREFIX, *map(str, words), long]).replace("-", "_").upper()
         option.show_envvar = True
+
+
+def warn_of_misspelt(beginning: str, options: list[Any]) -> None:
+    """Say which variables look like ours and are not: what one of them should have set has its default.
+
+    Those are all that begin like ours, and those that left out the words of the command.
+    """
+    known = {str(each.envvar) for each in options if each.envvar}
+    for name in sorted(os.environ):
+        if name in known or name in ELSEWHERE or not name.startswith(PREFIX + "_"):
+            continue
+        full = beginning + name.removeprefix(PREFIX + "_")
+        if name.startswith(beginning) or full in known:
+            hint = f"did you mean '{full}'?" if full in known else nearest(name, known)
+            typer.echo(f"warning: the variable {name} sets nothing here{f'; {hint}' if hint else ''}", err=True)
 
 
 def name_value(error: typer.BadParameter) -> None:

@@ -166,8 +166,19 @@ def _until_ready(workers: list[Worker], stop: threading.Event) -> None:
         for worker in workers:
             worker.look()
             if not worker.process.is_alive():
-                code = worker.process.exitcode
-                raise InvalidState(f"a process ended before it was ready, with exit code {code}")
+                raise InvalidState(f"a process {_end_of(worker.process.exitcode)} before it was ready")
+
+
+def _end_of(code: int | None) -> str:
+    """How a process ended.
+
+    >>> _end_of(-9), _end_of(1)
+    ('was killed by SIGKILL', 'ended with exit code 1')
+    """
+    try:
+        return f"was killed by {signal.Signals(-(code or 0)).name}"
+    except ValueError:
+        return f"ended with exit code {code}"
 
 
 def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event) -> None:
@@ -178,7 +189,7 @@ def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event)
             worker.kill()
         if process.is_alive() or stop.is_set():
             continue
-        log.error("%s, process %s, died with exit code %s: replaced", process.name, process.pid, process.exitcode)
+        log.error("%s, process %s, %s: replaced", process.name, process.pid, _end_of(process.exitcode))
         if worker.url is None:  # it could not even start: the database may be gone for a while
             stop.wait(PAUSE)
         workers[number] = Worker(jobs[number])
