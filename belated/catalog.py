@@ -265,6 +265,8 @@ def _missing(make: Any, kind: str, data: dict[str, Any]) -> str | None:
         return None
     if kind == "forecaster" and names == ["learner"]:
         return f"{data['name']} needs a learner, such as {data['name']}(exp3)"
+    if names == ["features"]:
+        return f"{data['name']} needs features: how many numbers a context has, such as {data['name']}(features=3)"
     return f"{data['name']} needs {' and '.join('a learner' if name == 'learner' else name for name in names)}"
 
 

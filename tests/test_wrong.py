@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
 
 from belated.ledger.errors import Refused
+from belated.ledger.experiment import make
 from belated.service import api
 
 NEW = '"name": "ads", "actions": ["a"], "forecaster": "bold(exp3)"'
@@ -41,6 +43,18 @@ def test_words(kind: type[Any], body: str, said: str) -> None:
     with pytest.raises(Refused) as caught:
         api.parse(body.encode(), kind)
     assert str(caught.value) == said
+
+
+def test_a_packed_body_is_called_so() -> None:
+    with pytest.raises(api.Malformed, match="it is no UTF-8 text"):
+        api.read(gzip.compress(b"{}"))
+
+
+def test_one_of_many_contexts_is_named() -> None:
+    made = make("ads", ["a", "b"], "direct(linucb(features=2))")
+    with pytest.raises(Refused) as caught:
+        api.decide(made, b'{"contexts": [[1, 2], [1, 2, 3]]}', None)
+    assert str(caught.value) == "contexts[1]: context must be 2 finite numbers, got [1.0, 2.0, 3.0]"
 
 
 def test_what_is_long_is_cut() -> None:

@@ -169,8 +169,11 @@ class Number(Given):
             raise InvalidArgument(f"{shown(name)} is scaled by low and high, or by mean and scale, or not at all")
         require.one_of(f"outside of {shown(name)}", self.outside, ("clip", "refuse"))
         if self.low is not None:
-            ends = require.interval(f"[low, high] of {shown(name)}", (self.low, self.high))
-            self._set(low=ends[0], high=ends[1])
+            low = require.real(f"low of {shown(name)}", self.low)
+            high = require.real(f"high of {shown(name)}", self.high, above=low)
+            if not math.isfinite(high - low):
+                raise InvalidArgument(f"low and high of {shown(name)} are too far apart: {low} and {high}")
+            self._set(low=low, high=high)
         elif self.outside != "clip":
             raise InvalidArgument(f"{shown(name)} has no low and high, so nothing is outside")
         if self.mean is not None:

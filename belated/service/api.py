@@ -127,6 +127,8 @@ def read(body: bytes, *, items: bool = False) -> Any:
         data = json.loads(body, parse_int=_whole)
         text = json.dumps(data, ensure_ascii=False).encode(errors="replace" if items else "strict")
         return json.loads(text, parse_int=_whole) if items else data
+    except UnicodeDecodeError:
+        raise Malformed("the body is not JSON: it is no UTF-8 text (one that is packed cannot be read)") from None
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
 
@@ -211,10 +213,18 @@ def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
     if sum(part is not None for part in (asked.context, asked.count, asked.contexts)) > 1:
         raise InvalidArgument("one of context, count and contexts may be given")
     if asked.contexts is not None:
-        return [to.context(context) for context in asked.contexts], True
+        return [_context(to, number, context) for number, context in enumerate(asked.contexts)], True
     if asked.count is not None:
         return [to.context(None)] * asked.count, True
     return [to.context(asked.context)], False
+
+
+def _context(to: Experiment, number: int, given: Any) -> Any:
+    """One of several contexts; what is wrong with it names it."""
+    try:
+        return to.context(given)
+    except InvalidArgument as error:
+        raise type(error)(f"contexts[{number}]: {error}") from None
 
 
 def feedback(to: Experiment, body: bytes) -> tuple[Feedback, list[Any] | None]:

@@ -24,6 +24,7 @@ log = logging.getLogger("belated")
 
 #: Bytes that a body may have.
 BODY = 1_000_000
+TOO_LARGE = f"a body may have {BODY:,} bytes at most"
 STATUS = {
     "malformed": 400,
     "unauthorized": 401,
@@ -108,7 +109,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The body, if it is not too large."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 10 or int(length) > BODY:
-        raise Problem("too_large", f"a body may have {BODY} bytes")
+        raise Problem("too_large", f"{TOO_LARGE}, got {length[:20].decode('latin-1')}")
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Problem("malformed", "the body ended too early")
@@ -122,7 +123,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > BODY:
-                raise Problem("too_large", f"a body may have {BODY} bytes")
+                raise Problem("too_large", f"{TOO_LARGE}, got more")
         body = b"".join(parts)
     return body
 
