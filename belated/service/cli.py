@@ -103,27 +103,33 @@ def _opened(database: str, **how: bool) -> Iterator[Store]:
 
 def serve(
     database: Database = "belated.db",
-    host: Annotated[str, typer.Option(help="Where to listen; other than loopback needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; more than one on PostgreSQL only.")] = 1,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; other than loopback needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="NUMBER", help="0 takes any free one.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Processes; more than one on PostgreSQL only.")
+    ] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
     migrate: Annotated[
         bool, typer.Option("--migrate", help="First bring a database of an earlier version up to date.")
     ] = False,
     patience: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which a request that still waits is refused (503).")
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="After which a request that still waits is refused (503)."),
     ] = 10.0,
     keep_alive: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which a connection without requests ends.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="After which a connection without requests ends.")
     ] = DEFAULT.keep_alive,
     read_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds in which a request must have come, head and body (else 408).")
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="In which a request must have come, head and body (else 408)."),
     ] = DEFAULT.read_timeout,
     grace: Annotated[
-        float, typer.Option(min=0.0, help="Seconds that requests under way have to end after SIGTERM.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="That requests under way have to end after SIGTERM.")
     ] = DEFAULT.grace,
     connections: Annotated[
-        int, typer.Option(min=1, help="The most connections at once, of each process.")
+        int, typer.Option(min=1, metavar="NUMBER", help="The most connections at once, of each process.")
     ] = DEFAULT.connections,
     root: Annotated[
         str,
@@ -143,9 +149,11 @@ def serve(
             help="A proxy, or a network of them, whose X-Forwarded-For is believed; several times. Without it: none.",
         ),
     ] = None,
-    log_level: Annotated[Level, typer.Option(help="From which on lines are logged.")] = DEFAULT.log_level,
+    log_level: Annotated[
+        Level, typer.Option(metavar="LEVEL", help="From which on lines are logged: debug, info, warning or error.")
+    ] = DEFAULT.log_level,
     log_format: Annotated[
-        Format, typer.Option(help="How: auto is console on a terminal and json elsewhere.")
+        Format, typer.Option(metavar="FORMAT", help="json, console, or auto: console on a terminal, json elsewhere.")
     ] = DEFAULT.log_format,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request, with its id.")] = False,
     traces: Annotated[
