@@ -233,6 +233,13 @@ def test_wrong_requests_are_told_what_is_wrong(server, method, path, content, st
     assert server.statistics("wrong")["decisions"] == 0
 
 
+def test_another_method_is_told_which_there_are(server):
+    answer = server.http.put("/v1/experiments/ads")
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PATCH"
+    said = "/v1/experiments/ads takes DELETE, GET, HEAD, PATCH, not PUT: see /docs"
+    assert answer.json()["error"] == {"kind": "method_not_allowed", "message": said}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

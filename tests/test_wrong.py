@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import make
 from belated.service import api
+from belated.service.endpoint import STATUS
 
 NEW = '"name": "ads", "actions": ["a"], "forecaster": "bold(exp3)"'
 
@@ -55,6 +58,12 @@ def test_one_of_many_contexts_is_named() -> None:
     with pytest.raises(Refused) as caught:
         api.decide(made, b'{"contexts": [[1, 2], [1, 2, 3]]}', None)
     assert str(caught.value) == "contexts[1]: context must be 2 finite numbers, got [1.0, 2.0, 3.0]"
+
+
+def test_the_documentation_has_every_kind_with_its_status() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "service.md").read_text()
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (\d+) \|", text, re.MULTILINE)
+    assert {kind: int(status) for kinds, status in rows for kind in re.findall(r"\w+", kinds)} == STATUS
 
 
 def test_what_is_long_is_cut() -> None:

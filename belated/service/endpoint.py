@@ -189,13 +189,14 @@ class Verbs:
 
     def __init__(self, known: dict[str, Endpoint]) -> None:
         self._known = known | ({"HEAD": known["GET"]} if "GET" in known else {})
-        self._allow = (b"allow", ", ".join(sorted(self._known)).encode())
+        self._takes = ", ".join(sorted(self._known))
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         endpoint = self._known.get(scope.get("method", ""))
         if endpoint is not None:
             return endpoint(scope, receive, send)
-        return refuse("method_not_allowed", scope, send, self._allow)
+        said = f"{scope.get('path')} takes {self._takes}, not {scope.get('method')}: see /docs"
+        return refuse("method_not_allowed", scope, send, (b"allow", self._takes.encode()), message=said)
 
 
 def not_found(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
