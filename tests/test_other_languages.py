@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from belated.ledger.experiment import make
+from belated.service import api, openapi
 from tests.test_service import Server
 from tools import other_languages
 
@@ -83,3 +85,8 @@ def test_typescript_runs_without_its_types(server, tmp_path):
         "metrics": True,
         "gone": {"name": "shop", "status": "deleted"},
     }
+
+
+def test_the_description_has_every_field_of_an_experiment() -> None:
+    made = make("ads", ["a", "b"], "bold(exp3)", expiry_seconds=60)
+    assert set(api.described(made)) == set(openapi.SCHEMAS["Experiment"]["properties"])

@@ -74,6 +74,8 @@ def schema_type(schema: dict[str, Any]) -> str:
     """A schema as TypeScript writes it."""
     if "$ref" in schema:
         return named(str(schema["$ref"]).rpartition("/")[2])
+    if "const" in schema:
+        return json.dumps(schema["const"])
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
     for key in ("anyOf", "oneOf"):

@@ -41,6 +41,9 @@ def _list(items: dict[str, Any], most: int | None = None) -> dict[str, Any]:
 TEXT, NUMBER, INTEGER, ANYTHING = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "object"}
 TICKET = {"type": "string", "description": "32 hexadecimal digits"}
 MAYBE = {"type": ["number", "null"]}
+WHEN = {"type": "number", "description": "seconds since 1970, by the clock of the database"}
+ONCE = {"type": ["number", "null"], "description": WHEN["description"] + "; null where it is not, or never"}
+SECONDS = {"type": ["number", "null"], "description": "null: never"}
 
 DECISION = {"ticket": TICKET, "action": INTEGER, "name": TEXT, "probability": MAYBE, "round": INTEGER}
 COUNTS = ("decisions", "feedback", "outstanding", "peak", "instances", "late", "expired", "cancelled", "conflicts")
@@ -48,20 +51,24 @@ COUNTS = ("decisions", "feedback", "outstanding", "peak", "instances", "late", "
 SCHEMAS: dict[str, Any] = {
     "Error": _object({"error": _object({"kind": TEXT, "message": TEXT}, "kind", "message")}, "error"),
     "Experiment": _object(
-        {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": NUMBER, "archived_at": MAYBE}
+        {"name": TEXT, "actions": _list(TEXT), "forecaster": ANYTHING, "created_at": WHEN, "archived_at": ONCE}
+        | {"reward_range": _list(NUMBER, 2), "expiry_seconds": SECONDS, "on_expiry": {"type": ["string", "number"]}}
+        | {"seed": INTEGER, "limits": _object({"outstanding": INTEGER}, "outstanding"), "retention_seconds": SECONDS}
+        | {"read_only": {"type": ["string", "null"], "description": "why it cannot be used here"}}
+        | {"warnings": _list(TEXT)}
         | {"propensity": {"type": "boolean", "description": "whether one may divide by the probability of a decision"}}
         | {"features": {"type": ["array", "null"], "items": _ref("Feature")}, "context_size": INTEGER},
         *("name", "actions", "forecaster", "created_at", "archived_at"),
     ),
     "Feature": FEATURE,
     "Experiments": _object({"experiments": _list(_ref("Experiment"))}, "experiments"),
-    "Decision": _object(DECISION | {"expires_at": MAYBE}, *DECISION),
+    "Decision": _object(DECISION | {"expires_at": ONCE}, *DECISION),
     "Decisions": _object({"decisions": _list(_ref("Decision"))}, "decisions"),
     "DecisionNow": _object(
         DECISION
-        | {"state": {"enum": ["open", "closed", "expired", "cancelled"]}, "value": {}, "decided_at": NUMBER}
-        | {"context": {}, "allowed": {}, "expires_at": MAYBE, "closed_at": MAYBE, "replaced": {"type": "boolean"}}
-        | {"remarks": _list(_object({"kind": TEXT, "value": {}, "at": NUMBER}, "kind", "value", "at"))},
+        | {"state": {"enum": ["open", "closed", "expired", "cancelled"]}, "value": {}, "decided_at": WHEN}
+        | {"context": {}, "allowed": {}, "expires_at": ONCE, "closed_at": ONCE, "replaced": {"type": "boolean"}}
+        | {"remarks": _list(_object({"kind": TEXT, "value": {}, "at": WHEN}, "kind", "value", "at"))},
         *DECISION,
         "state",
     ),
@@ -77,13 +84,13 @@ SCHEMAS: dict[str, Any] = {
     "Statistics": _object(
         {name: INTEGER for name in (*COUNTS, "duplicates", "unknown")}
         | {"pulls": _list(INTEGER), "actions": _list(ANYTHING), "delays": ANYTHING, "series": ANYTHING}
-        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": NUMBER, "lag_seconds": NUMBER},
+        | {"price": ANYTHING, "warnings": _list(TEXT), "notes": _list(TEXT), "at": WHEN, "lag_seconds": NUMBER},
         *COUNTS,
         *("duplicates", "pulls"),
     ),
     "Overview": _object(
         {
-            "at": NUMBER,
+            "at": WHEN,
             "lag_seconds": NUMBER,
             "warnings": _list(TEXT),
             "experiments": _list(_ref("Experiment")),
@@ -93,7 +100,7 @@ SCHEMAS: dict[str, Any] = {
         *("at", "experiments", "unopened", "replicas"),
     ),
     "Replica": _object(
-        {"name": {"type": "string", "description": "machine:process"}, "version": TEXT, "at": NUMBER}
+        {"name": {"type": "string", "description": "machine:process"}, "version": TEXT, "at": WHEN}
         | {"silent": {"type": "number", "description": "seconds since it was heard of; it tells every ten"}}
         | {"experiments": {"type": "integer", "description": "how many it has in memory"}}
         | {"events": {"type": "integer", "description": "of their logs that it had not read when it was heard of"}}
@@ -102,7 +109,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "Log": _object({"lines": _list(_ref("Line"))}, "lines"),
     "Line": _object(
-        {"at": NUMBER, "who": TEXT, "address": TEXT, "what": TEXT, "experiment": {"type": ["string", "null"]}}
+        {"at": WHEN, "who": TEXT, "address": TEXT, "what": TEXT, "experiment": {"type": ["string", "null"]}}
         | {"detail": TEXT},
         *("at", "who", "address", "what", "experiment", "detail"),
     ),
