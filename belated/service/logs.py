@@ -60,6 +60,8 @@ def start(level: Level = Level.info, format: Format = Format.auto) -> None:
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger("belated").setLevel(number)
     logging.getLogger("belated.access").setLevel(logging.INFO)  # --access-log says whether there is one
+    # What it warns of is how it cleans up after a connection that was lost; that it was is said by us.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     uvicorn = logging.getLogger("uvicorn.error")
     uvicorn.setLevel(logging.INFO if level is Level.debug else logging.NOTSET)
     uvicorn.filters = [Seldom()]
