@@ -392,7 +392,7 @@ def test_a_level_hides_what_is_below(capsys):
     from belated.service import logs
     from belated.service.options import Format, Level
 
-    names = ("", "belated", "belated.access", "uvicorn.error")
+    names = ("", "belated", "belated.access", "uvicorn.error", "psycopg")
     before = [(logging.getLogger(name).handlers, logging.getLogger(name).level) for name in names]
     try:
         logs.start(Level.error, Format.json)
