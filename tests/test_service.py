@@ -189,8 +189,10 @@ def test_a_list_answers_for_each(server):
     assert kinds == ["applied", "invalid", "invalid", "invalid", "conflict", "unknown_ticket", "applied"]
     assert [each["ticket"] for each in results] == [one, None, one, two, one, "x", two]
     assert server.http.post("/v1/experiments/lists/feedback", json=[]).json() == {"results": []}
-    answer = server.http.post("/v1/experiments/lists/cancellations", json=[{"ticket": one}, 7])
-    assert [each["status"] for each in answer.json()["results"]] == ["error", "error"]
+    wrong = [{"ticket": one}, 7, two, {"ticket": two, "reason": "x"}, {"ticket": "x"}]
+    answer = server.http.post("/v1/experiments/lists/cancellations", json=wrong)
+    kinds = [each["error"]["kind"] for each in answer.json()["results"]]
+    assert kinds == ["closed", "invalid", "invalid", "invalid", "unknown_ticket"]
 
 
 @pytest.mark.parametrize(

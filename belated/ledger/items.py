@@ -180,10 +180,13 @@ class Feedback(Asked):
 
 @dataclass(slots=True, eq=False)
 class Cancel(Asked):
-    """Decisions that were never shown. Answer: for each 'cancelled' or a refusal."""
+    """Decisions that were never shown. Answer: for each 'cancelled' or a refusal.
+
+    What is wrong with one may stand in the place of its ticket, and is the answer to it.
+    """
 
     experiment: Experiment
-    tickets: Sequence[bytes | None]
+    tickets: Sequence[bytes | Refused | None]
 
 
 @dataclass(slots=True, eq=False)

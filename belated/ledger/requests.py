@@ -55,7 +55,7 @@ class Batch:
                 group = known[number] = self.groups.setdefault(now.id, (now, []))[1]
             group.append((at, item))
             if not isinstance(item, Decide):
-                self.tickets.update(ticket for ticket in tickets(item) if ticket is not None)
+                self.tickets.update(ticket for ticket in tickets(item) if isinstance(ticket, bytes))
             elif item.key is not None:
                 self.keys.append((number, item.key))
 
@@ -146,7 +146,9 @@ class Requests:
             "conflict", f"the decision {row.ticket.hex()} has another feedback already: {row.value}, which stays"
         )
 
-    def _cancel(self, work: Work, ticket: bytes | None) -> Outcome:
+    def _cancel(self, work: Work, ticket: bytes | Refused | None) -> Outcome:
+        if isinstance(ticket, Refused):
+            return ticket
         row = self._row(work, ticket)
         if isinstance(row, Refused):
             return row
@@ -249,7 +251,7 @@ def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
     return Again(said) if isinstance(said, list) else said
 
 
-def tickets(item: Item) -> Sequence[bytes | None]:
+def tickets(item: Item) -> Sequence[bytes | Refused | None]:
     """The tickets that an item is about."""
     if isinstance(item, Feedback):
         return [ticket for ticket, _ in item.entries]

@@ -268,8 +268,16 @@ def cancel(to: Experiment, body: bytes) -> tuple[Cancel, list[Any] | None]:
     """The cancellations in a body, and the tickets of a list (None for a single one)."""
     data = read_items(body)
     if isinstance(data, list):
-        return Cancel(to, [_entry_ticket(each) for each in data]), [_ticket_text(each) for each in data]
+        return Cancel(to, [_cancelled(each) for each in data]), [_ticket_text(each) for each in data]
     return Cancel(to, [ticket_of(convert(data, Cancellation).ticket)]), None
+
+
+def _cancelled(data: Any) -> bytes | Refused | None:
+    """One of a list: what is wrong with it is its own affair."""
+    try:
+        return ticket_of(convert(data, Cancellation).ticket)
+    except Refused as error:
+        return error.with_traceback(None)
 
 
 def refusal(error: InvalidArgument) -> Refused:

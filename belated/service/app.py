@@ -373,4 +373,5 @@ def _outcomes(item: Feedback | Cancel, answer: list[Any], tickets: list[Any] | N
     if isinstance(each, Refused):
         raise each
     only = item.tickets[0] if isinstance(item, Cancel) else item.entries[0][0]
-    return Reply(202 if each == "late" else 200, api.encode(api.outcome(None if only is None else only.hex(), each)))
+    ticket = only.hex() if isinstance(only, bytes) else None
+    return Reply(202 if each == "late" else 200, api.encode(api.outcome(ticket, each)))
