@@ -23,7 +23,8 @@ WORKDIR /var/lib/belated
 VOLUME /var/lib/belated
 EXPOSE 8000
 STOPSIGNAL SIGTERM
+# Not by a proxy, which Docker may be told to give all containers.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['BELATED_SERVE_PORT'] + '/ready', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['BELATED_SERVE_PORT'] + '/ready', timeout=4)"]
 ENTRYPOINT ["belated"]
 CMD ["serve"]

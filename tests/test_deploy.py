@@ -105,7 +105,8 @@ def test_the_command_and_the_health_check_of_the_image_run(tmp_path):
     process = subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert f":{port}" in process.stdout.readline()
-        assert subprocess.run(health, env=environment).returncode == 0
+        proxied = environment | {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
+        assert subprocess.run(health, env=proxied).returncode == 0
     finally:
         process.terminate()
         process.communicate(timeout=20)

@@ -562,7 +562,11 @@ def test_tokens_and_scopes(tmp_path):
 
 def test_it_does_not_start_where_it_must_not(tmp_path):
     file = tmp_path / "none.db"
-    assert "there is no token" in said("serve", "--database", file, "--host", "0.0.0.0", code=1)
+    refused = said("serve", "--database", file, "--host", "0.0.0.0", code=1)
+    assert "0.0.0.0 can be reached from elsewhere and there is no token" in refused
+    refused = said("serve", "--database", file, "--require-token", code=1)
+    assert "--require-token is given and there is no token" in refused
+    assert "error: none/x.db: No such file" in said("backup", "none/x.db", "--database", file, code=1)
     assert "--workers must be 1, got 2" in said("serve", "--database", file, "--workers", "2", code=1)
     assert "there is no database" in said("verify", "--database", tmp_path / "missing.db", code=1)
 

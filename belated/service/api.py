@@ -198,7 +198,7 @@ def decide(to: Experiment, body: bytes, key: str | None) -> tuple[Decide, bool]:
     if key is None:
         return Decide(to, contexts, asked.allowed), several
     if not 1 <= len(key) <= 200:
-        raise Refused("invalid", "an Idempotency-Key has 1 to 200 characters")
+        raise Refused("invalid", f"an Idempotency-Key has 1 to 200 characters, got {len(key)}")
     return Decide(to, contexts, asked.allowed, key, _digest(asked)), several
 
 

@@ -79,7 +79,8 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (BelatedError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        typer.echo(f"error: {plain}", err=True)
         raise typer.Exit(1) from None
 
 

@@ -100,9 +100,9 @@ def serve(
 def _guard(store: Store, database: str, host: str, require_token: bool) -> Guard:
     guard = Guard(store, require_token or not is_loopback(host))
     if guard.needed and guard.empty:
+        why = "--require-token is given" if is_loopback(host) else f"{host} can be reached from elsewhere"
         raise InvalidArgument(
-            f"{host} can be reached from elsewhere and there is no token: make one with "
-            f"`belated token create NAME --database {shown(database)}`"
+            f"{why} and there is no token: make one with `belated token create NAME --database {shown(database)}`"
         )
     return guard
 
