@@ -183,7 +183,8 @@ class Ledger(Known):
         """What is answered where a whole transaction failed."""
         if isinstance(item, Probe):
             said = f": {error.__cause__}" if self.store.exclusive else ""
-            return Refused("storage", f"the database does not take writes{said}")
+            fault = "does not take writes" if self.store.exclusive else "does not answer, or takes no writes"
+            return Refused("storage", f"the database {fault}{said}")
         if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record | Save):
             return _failure(error)
         if isinstance(item, Sweep | Upkeep):

@@ -15,10 +15,10 @@ from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Again, Archive, Cancel, Change, Decide, Feedback, Item, Replace, ticket_of
 from belated.service import api, dashboard, openapi
-from belated.service.asgi import Routes
+from belated.service.asgi import Receive, Routes, Scope, Send
 from belated.service.auth import Bearer, Guard
 from belated.service.desk import SWEEP, Asks
-from belated.service.endpoint import Endpoint, Handler, Problem, Reply, Request, Verbs, not_found
+from belated.service.endpoint import Endpoint, Handler, Problem, Reply, Request, Verbs, refuse
 from belated.service.health import has_left
 from belated.service.limits import parts_of
 from belated.service.metrics import Metrics, Place
@@ -341,7 +341,11 @@ class Service:
         verbs: dict[str, dict[str, Endpoint]] = {}
         for method, path, handle, needs in routes:
             verbs.setdefault(path, {})[method] = Endpoint(self, f"{method} {path}", handle, needs)
-        return Routes([(path, Verbs(known)) for path, known in verbs.items()], self.lifespan, not_found)
+        made = [(path, Verbs(known, self.metrics)) for path, known in verbs.items()]
+        return Routes(made, self.lifespan, self._not_found)
+
+    def _not_found(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return refuse("not_found", self.metrics, scope, send)
 
 
 # --- bodies and items ---

@@ -15,6 +15,7 @@ from belated.service.asgi import Receive, Scope, Send
 from belated.service.auth import Bearer
 from belated.service.batch import Busy
 from belated.service.health import CONNECTION, SILENT
+from belated.service.metrics import Metrics
 from belated.service.requests import HEADER, SEEN, id_of, made_id
 
 if TYPE_CHECKING:
@@ -188,8 +189,9 @@ class Endpoint:
 class Verbs:
     """What a path can be asked."""
 
-    def __init__(self, known: dict[str, Endpoint]) -> None:
+    def __init__(self, known: dict[str, Endpoint], metrics: Metrics) -> None:
         self._known = known | ({"HEAD": known["GET"]} if "GET" in known else {})
+        self._metrics = metrics
         self._takes = ", ".join(sorted(self._known))
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -197,18 +199,13 @@ class Verbs:
         if endpoint is not None:
             return endpoint(scope, receive, send)
         said = f"{scope.get('path')} takes {self._takes}, not {scope.get('method')}: see /docs"
-        return refuse("method_not_allowed", scope, send, (b"allow", self._takes.encode()), message=said)
-
-
-def not_found(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-    """What is asked for is not there."""
-    return refuse("not_found", scope, send)
+        return refuse("method_not_allowed", self._metrics, scope, send, (b"allow", self._takes.encode()), message=said)
 
 
 async def refuse(
-    kind: str, scope: Scope, send: Send, *headers: tuple[bytes, bytes], message: str | None = None
+    kind: str, metrics: Metrics, scope: Scope, send: Send, *headers: tuple[bytes, bytes], message: str | None = None
 ) -> None:
-    """Answer what no endpoint answers."""
+    """Answer what no endpoint answers. It is counted as a request of no route: paths are what anybody makes up."""
     if scope["type"] != "http":
         await send({"type": "websocket.close", "code": 1000, "reason": ""})
         return
@@ -219,3 +216,4 @@ async def refuse(
         sent.append((HEADER, number))
     await send({"type": "http.response.start", "status": reply.status, "headers": sent})
     await send({"type": "http.response.body", "body": reply.body})
+    metrics.count("requests", "none", str(reply.status))

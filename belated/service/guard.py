@@ -16,6 +16,7 @@ from functools import lru_cache
 from belated.service.asgi import Application, Receive, Scope, Send
 from belated.service.auth import is_loopback
 from belated.service.endpoint import refuse
+from belated.service.metrics import Metrics
 
 log = logging.getLogger("belated")
 
@@ -111,8 +112,9 @@ def trouble(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> str |
 class Loopback:
     """An application for this machine only."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, metrics: Metrics) -> None:
         self._application = application
+        self._metrics = metrics
         self._said = -SAID
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -122,4 +124,4 @@ class Loopback:
         if time.monotonic() >= self._said + SAID:
             self._said = time.monotonic()
             log.warning("a request was turned away: %s", why)
-        return refuse("forbidden", scope, send, message=why)
+        return refuse("forbidden", self._metrics, scope, send, message=why)

@@ -197,7 +197,7 @@ def _listen_to(
     for each in sockets:
         watch(each, how.read_timeout)
     config = uvicorn.Config(
-        _around(service.application(), service.guard, how, service.tracer),
+        _around(service, how),
         host=host,
         port=port,
         http=Connection,
@@ -214,14 +214,16 @@ def _listen_to(
     Server(config, started, how.grace).run(sockets)
 
 
-def _around(application: Application, guard: Guard, how: Options, tracer: Tracer | None) -> Application:
+def _around(service: Service, how: Options) -> Application:
     """The routes, and around them what is asked for."""
-    if not guard.needed:
-        application = Loopback(application)
+    application: Application = service.application()
+    if not service.guard.needed:
+        application = Loopback(application, service.metrics)
     if how.root_path:
         application = Under(application, how.root_path)
     lines = logs.access(how.log_format) if how.access_log else None
-    return Watched(application, lines, tracer) if how.access_log or tracer is not None else application
+    watched = how.access_log or service.tracer is not None
+    return Watched(application, lines, service.tracer) if watched else application
 
 
 def _look_at(database: str) -> None:
