@@ -242,8 +242,9 @@ class Learner(Spelled, ABC):
         """Compute what `predict` needs and put it into `params`: `params["field"][:] = ...`.
 
         A predict kernel that cannot go on returns the action `NEEDED`, with its state unchanged. Then nothing has
-        happened: this method is called with the shared params (one for each thread) and the state that asked, and the
-        state is asked again, with the same draws. What is wanted can be noted in `params`.
+        happened: this method is called with the shared params (one for each thread, on a GPU for each replication)
+        and the state that asked, and the state is asked again, with the same draws. What is wanted can be noted in
+        `params`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no supply")
 

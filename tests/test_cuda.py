@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("numba_cuda")
 
 import belated as bl
-from belated.checks.contract import COMPARED
+from belated.checks.contract import COMPARED, arena
 from belated.engine.cuda import device
 from belated.errors import BadKernel, Unsupported
 from belated.kernels.compile import COMPILED, kernel
@@ -70,6 +70,16 @@ def every(turn: Any) -> Any:
 def test_turns_compiled_for_a_cpu(forecaster: Any, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "find", Compiled)
     same(*both(forecaster, GAME, bl.delays.Uniform(0, 40), 200))
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("name", "rule"), [("percontext", bl.BOLD), ("cbp", bl.SDB)])
+def test_turns_with_values_and_a_supply_compiled_for_a_cpu(
+    name: str, rule: Any, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "find", Compiled)
+    learner = bl.catalog.LEARNERS[name].example()
+    same(*both(rule(learner), arena(learner, 200), bl.delays.Geometric(mean=9), 200))
 
 
 @pytest.mark.skipif(device.cuda.is_available(), reason="there is a GPU")

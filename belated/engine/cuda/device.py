@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import pickle
 import warnings
 from functools import cache
@@ -60,6 +61,8 @@ REGISTERS = 65_536 // PER_MULTIPROCESSOR // 8 * 8
 OPTIONS = {"opt": 3, "fma": False, "fastmath": False}
 #: What the kernel of a turn is called.
 ENTRY = "belated_turn"
+#: What is in memory that nobody has written yet, where there is no device.
+DIRT = b"%"
 #: What the driver says when there is no memory left.
 OUT_OF_MEMORY = 2
 
@@ -204,7 +207,8 @@ class Host(Device):
         return np.array(array, subok=True)
 
     def room(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        made = np.zeros(shape, dtype)
+        size = np.dtype(dtype).itemsize * math.prod(shape)
+        made = np.frombuffer(bytearray(DIRT * size), dtype).reshape(shape)
         return made.view(PlainRecords) if made.dtype.names and not COMPILED else made
 
     def get(self, array: Any) -> Any:
