@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -243,7 +244,11 @@ def test_another_method_is_told_which_there_are(server):
     assert server.http.get("/no/such/path").status_code == 404
     assert server.http.get("/health", headers={"host": "evil.example"}).status_code == 403
     counted = [line for line in server.http.get("/metrics").text.splitlines() if 'route="none"' in line]
-    assert sorted(line.partition("status=")[2][1:4] for line in counted if "requests_total" in line) == ["403", "404", "405"]
+    assert sorted(line.partition("status=")[2][1:4] for line in counted if "requests_total" in line) == [
+        "403",
+        "404",
+        "405",
+    ]
 
 
 @pytest.mark.parametrize(
