@@ -183,7 +183,8 @@ def _check_kept(learner: Any, delays: Delays, expiry: int) -> None:
 def _say_if_idle(forecaster: Forecaster, delays: Delays) -> None:
     """Where a learner lets go of what is late, and all is: it plays, and learns nothing."""
     learner, late = forecaster.learner, delays.maximum if delays.constant else None
-    keeps = learner.keeps if isinstance(learner, Learner) and forecaster.tells_late else 0
+    idle = isinstance(learner, Learner) and learner.lets_go and forecaster.tells_late
+    keeps = learner.keeps if idle else 0  # those that cannot let go are refused
     if keeps and late is not None and late >= keeps:
         warnings.warn(
             f"{learner!r} will learn nothing: all feedback is {late} rounds late by {delays!r}, and what is {keeps} "
