@@ -17,13 +17,33 @@ log = logging.getLogger("belated")
 TRIES = 5
 
 
-class Known:
-    """May be called from any thread."""
+class Names:
+    """Experiments by name, and why some cannot be used."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self) -> None:
         self._named: dict[str, Experiment] = {}
         self._broken: dict[str, str] = {}
+
+    def experiments(self) -> list[Experiment]:
+        """All that can be used, oldest first."""
+        return sorted(self._named.values(), key=lambda experiment: experiment.id)
+
+    def find(self, name: str) -> Experiment:
+        """An experiment by name."""
+        found = self._named.get(name)
+        if found is not None:
+            return found
+        if name in self._broken:
+            raise Refused("read_only", self._broken[name])
+        raise Refused("unknown_experiment", f"there is no experiment called {name!r}")
+
+
+class Known(Names):
+    """Those of a database. May be called from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
         self._rows: dict[int, ExperimentRow] = {}  # as they were when they were opened
         self._gone: set[int] = set()
         self._generation: int | None = None
@@ -91,10 +111,6 @@ class Known:
     def reopened(self, experiment: Experiment, mended: bool) -> None:
         """An experiment is known as it is stored; it may have been one that could not be used."""
 
-    def experiments(self) -> list[Experiment]:
-        """All that can be used, oldest first."""
-        return sorted(self._named.values(), key=lambda experiment: experiment.id)
-
     def unopened(self) -> dict[str, str]:
         """Those that cannot be used, and why."""
         return dict(self._broken)
@@ -102,15 +118,6 @@ class Known:
     def has(self, name: str) -> bool:
         """Whether the name is taken."""
         return name in self._named or name in self._broken
-
-    def find(self, name: str) -> Experiment:
-        """An experiment by name."""
-        found = self._named.get(name)
-        if found is not None:
-            return found
-        if name in self._broken:
-            raise Refused("read_only", self._broken[name])
-        raise Refused("unknown_experiment", f"there is no experiment called {name!r}")
 
     def _remember(self, experiment: Experiment) -> None:
         self._named[experiment.name] = experiment

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from belated.ledger.arrays import array
+from belated.ledger.common import DECISION, EVENT, Common
 from belated.ledger.schema import DIVIDED
-from belated.ledger.store import DAY, OWN, DecisionRow, Event, Old, day_of, ended
+from belated.ledger.store import DAY, OWN, Old, day_of, ended
 
 if TYPE_CHECKING:
     import psycopg
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
 PATIENCE = 15
 #: Where what must stay is kept when its day goes, and what is older than days.
 KEPT = 0
-EVENT = ", ".join(Event._fields)
-DECISION = ", ".join(DecisionRow._fields)
 
 
-class Past:
+class Past(Common):
     """What a session deletes."""
 
     connection: psycopg.Connection[Any]

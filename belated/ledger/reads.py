@@ -11,19 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from belated.ledger.arrays import array, columns, unnest
-from belated.ledger.past import DECISION, EVENT, KEPT, Past
+from belated.ledger.common import DECISION, EVENT, EXPERIMENT, HEADS, STATE, state_of
+from belated.ledger.past import KEPT, Past
 from belated.ledger.store import (
-    HEAD,
     Checkpoint,
     DecisionRow,
     Event,
     ExperimentRow,
     Head,
     Key,
-    Queued,
     Remark,
     State,
-    Token,
     day_of,
 )
 
@@ -36,10 +34,6 @@ WRONG = 2 * 3600.0
 KEY_DAYS = 3
 
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
-EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps, pool, place"
-HEADS = ", ".join(HEAD)
-TOKEN = ", ".join(Token._fields)
 
 
 def _unbroken(place: int, events: Sequence[Event]) -> int:
@@ -47,11 +41,6 @@ def _unbroken(place: int, events: Sequence[Event]) -> int:
     if not events or events[-1].place == place + len(events):
         return len(events)
     return next(n for n, event in enumerate(events) if event.place != place + n + 1)
-
-
-def state_of(row: Sequence[Any]) -> State:
-    instance, seq, free, *rest = row
-    return State(instance, seq, bool(free), *rest)
 
 
 class Reads(Past):
@@ -113,10 +102,6 @@ class Reads(Past):
 
     def generation(self) -> int:
         return self._changes if self._settled() else int(self.meta("changes") or 0)
-
-    def meta(self, key: str) -> str | None:
-        found = self.run("SELECT value FROM meta WHERE key = %s", (key,)).fetchall()
-        return str(found[0][0]) if found else None
 
     def experiments(self) -> list[ExperimentRow]:
         return [ExperimentRow._make(row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id")]
@@ -197,10 +182,6 @@ class Reads(Past):
         sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND instance = ANY(%s::bigint[])"
         return {row[0]: state_of(row) for row in self.run(sql, (experiment, array("bigint", instances)))}
 
-    def states_after(self, experiment: int, instance: int, limit: int) -> list[State]:
-        sql = f"SELECT {STATE} FROM states WHERE experiment = %s AND instance > %s ORDER BY instance LIMIT %s"
-        return [state_of(row) for row in self.run(sql, (experiment, instance, limit))]
-
     def free(self, experiment: int) -> list[tuple[int, int]]:
         return self.run(
             "SELECT pool, instance FROM states WHERE experiment = %s AND free = 1", (experiment,)
@@ -227,47 +208,14 @@ class Reads(Past):
                 break
         return found
 
-    def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
-        sql = f"SELECT {EVENT} FROM events WHERE experiment = %s AND (instance, seq) > (%s, %s)"
-        rows = self.run(f"{sql} ORDER BY instance, seq LIMIT %s", (experiment, instance, seq, limit))
-        return [Event._make(row) for row in rows]
-
-    def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
-        found: dict[int, list[tuple[int, int, int]]] = {}
-        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = %s AND kind = 'grow'"
-        for instance, *grown in self.run(f"{sql} ORDER BY instance, seq", (experiment,)):
-            found.setdefault(instance, []).append(tuple(grown))
-        return found
-
-    def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = %s AND round > %s"
-        if since:
-            sql += " AND (coalesce(closed_at, decided_at) >= %s"
-            sql += " OR ticket IN (SELECT ticket FROM remarks WHERE at >= %s))"
-        rows = self.run(f"{sql} ORDER BY round LIMIT %s", (experiment, round_, *([since] * 2 if since else ()), limit))
-        return [DecisionRow._make(row) for row in rows]
-
     def due(self, now: float, limit: int, besides: Sequence[int] = ()) -> list[tuple[int, bytes]]:
         sql = "SELECT experiment, ticket FROM decisions WHERE state = 'open' AND expires_at <= %s"
         sql += " AND experiment <> ALL(%s::bigint[]) ORDER BY expires_at LIMIT %s"
         return self.run(sql, (now, array("bigint", besides), limit)).fetchall()
 
-    def counters(self, experiment: int) -> dict[str, int]:
-        return dict(self.run("SELECT kind, count FROM counters WHERE experiment = %s", (experiment,)).fetchall())
-
-    def queued(self, experiment: int) -> list[Queued]:
-        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = %s ORDER BY cell, position"
-        return [Queued._make(row) for row in self.run(sql, (experiment,))]
-
     def remarks(self, tickets: Sequence[bytes]) -> list[Remark]:
         sql = "SELECT experiment, ticket, kind, value, at FROM remarks WHERE ticket = ANY(%s::bytea[]) ORDER BY id"
         return [Remark._make(row) for row in self.run(sql, (array("bytea", tickets),))]
-
-    def folds(self) -> dict[int, tuple[int, str]]:
-        return {row[0]: (row[1], row[2]) for row in self.run("SELECT experiment, upto, counters FROM folds")}
-
-    def tokens(self) -> list[Token]:
-        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int, instances: Sequence[int] | None = None) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from belated.ledger.arrays import array, columns, unnest
-from belated.ledger.past import DECISION, EVENT
-from belated.ledger.reads import HEADS, STATE, TOKEN, Reads, state_of
+from belated.ledger.common import DECISION, EVENT, HEADS, STATE, TOKEN, state_of
+from belated.ledger.reads import Reads
 from belated.ledger.store import (
     HEAD,
     Checkpoint,
@@ -50,10 +50,6 @@ class Session(Reads):
 
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
         self.run(sql.replace("?", "%s"), values)
-
-    def set_meta(self, key: str, value: str) -> None:
-        sql = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        self.run(sql, (key, value))
 
     def _changed(self) -> None:
         """Other processes will look at the experiments again."""

@@ -18,10 +18,10 @@ from typing import Any
 
 from belated.errors import InvalidState
 from belated.ledger import schema
+from belated.ledger.common import DECISION, EVENT, EXPERIMENT, HEADS, STATE, TOKEN, Common, state_of
 from belated.ledger.errors import StorageError
 from belated.ledger.files import make_private
 from belated.ledger.store import (
-    HEAD,
     OWN,
     Checkpoint,
     Closing,
@@ -48,19 +48,13 @@ TOGETHER = 128
 LOG = 16_000
 
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
-EXPERIMENT = "id, name, spec, version, layout, created_at, archived_at"
-STATE = "instance, seq, free, state, held, steps, pool, place"
-HEADS = ", ".join(HEAD)
-EVENT = ", ".join(Event._fields)
-DECISION = ", ".join(DecisionRow._fields)
-TOKEN = ", ".join(Token._fields)
 
 
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
-class Session:
+class Session(Common):
     """One connection; in a `write`, one transaction."""
 
     def __init__(self, file: str, *, make: bool = False, write: bool = True) -> None:
@@ -120,10 +114,6 @@ class Session:
     def generation(self) -> int:
         return 0
 
-    def meta(self, key: str) -> str | None:
-        found = self.run("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return str(found[0]) if found else None
-
     def experiments(self) -> list[ExperimentRow]:
         rows = (ExperimentRow(*row) for row in self.run(f"SELECT {EXPERIMENT} FROM experiments ORDER BY id"))
         return [row._replace(name=str(row.name)) for row in rows]  # a damaged one is named like the others
@@ -134,11 +124,7 @@ class Session:
 
     def states(self, experiment: int, instances: Sequence[int]) -> dict[int, State]:
         sql = f"SELECT {STATE} FROM states WHERE experiment = ? AND instance IN"
-        return {row[0]: State(*row) for row in self._among(sql, (experiment,), instances)}
-
-    def states_after(self, experiment: int, instance: int, limit: int) -> list[State]:
-        sql = f"SELECT {STATE} FROM states WHERE experiment = ? AND instance > ? ORDER BY instance LIMIT ?"
-        return [State(*row) for row in self.run(sql, (experiment, instance, limit))]
+        return {row[0]: state_of(row) for row in self._among(sql, (experiment,), instances)}
 
     def free(self, experiment: int) -> list[tuple[int, int]]:
         # Left to itself SQLite looks through all states in order, the busy ones too.
@@ -155,41 +141,9 @@ class Session:
         sql = f"SELECT {EVENT} FROM events WHERE experiment = ? AND place > ? ORDER BY place LIMIT ?"
         return [Event._make(row) for row in self.run(sql, (experiment, place, limit))]
 
-    def events_of(self, experiment: int, instance: int, seq: int, limit: int) -> list[Event]:
-        sql = f"SELECT {EVENT} FROM events WHERE experiment = ? AND (instance, seq) > (?, ?)"
-        rows = self.run(f"{sql} ORDER BY instance, seq LIMIT ?", (experiment, instance, seq, limit))
-        return [Event._make(row) for row in rows]
-
-    def growths(self, experiment: int) -> dict[int, list[tuple[int, int, int]]]:
-        found: dict[int, list[tuple[int, int, int]]] = {}
-        sql = "SELECT instance, seq, action, place FROM events WHERE experiment = ? AND kind = 'grow'"
-        for instance, *grown in self.run(f"{sql} ORDER BY instance, seq", (experiment,)):
-            found.setdefault(instance, []).append(tuple(grown))
-        return found
-
-    def decisions_after(self, experiment: int, round_: int, limit: int, since: float = 0.0) -> list[DecisionRow]:
-        sql = f"SELECT {DECISION} FROM decisions WHERE experiment = ? AND round > ?"
-        if since:
-            sql += " AND (coalesce(closed_at, decided_at) >= ? OR ticket IN (SELECT ticket FROM remarks WHERE at >= ?))"
-        rows = self.run(f"{sql} ORDER BY round LIMIT ?", (experiment, round_, *([since] * 2 if since else ()), limit))
-        return [DecisionRow._make(row) for row in rows]
-
-    def counters(self, experiment: int) -> dict[str, int]:
-        return dict(self.run("SELECT kind, count FROM counters WHERE experiment = ?", (experiment,)))
-
-    def queued(self, experiment: int) -> list[Queued]:
-        sql = "SELECT experiment, cell, position, value FROM queue WHERE experiment = ? ORDER BY cell, position"
-        return [Queued._make(row) for row in self.run(sql, (experiment,))]
-
     def remarks(self, tickets: Sequence[bytes]) -> list[Remark]:
         rows = self._among("SELECT id, experiment, ticket, kind, value, at FROM remarks WHERE ticket IN", (), tickets)
         return [Remark._make(row[1:]) for row in sorted(set(rows))]
-
-    def folds(self) -> dict[int, tuple[int, str]]:
-        return {row[0]: (row[1], row[2]) for row in self.run("SELECT experiment, upto, counters FROM folds")}
-
-    def tokens(self) -> list[Token]:
-        return [Token._make(row) for row in self.run(f"SELECT {TOKEN} FROM tokens ORDER BY created_at")]
 
     def checkpoints(self, experiment: int, instances: Sequence[int] | None = None) -> dict[int, list[Checkpoint]]:
         found: dict[int, list[Checkpoint]] = {}
@@ -197,13 +151,10 @@ class Session:
         some = (experiment,)
         rows = self.run(sql, some) if instances is None else self._among(f"{sql} AND instance IN", some, instances)
         for *state, queue, floor, at in sorted(set(rows)):
-            found.setdefault(state[0], []).append(Checkpoint(experiment, State(*state), queue, bool(floor), at))
+            found.setdefault(state[0], []).append(Checkpoint(experiment, state_of(state), queue, bool(floor), at))
         return found
 
     # --- writing ---
-
-    def set_meta(self, key: str, value: str) -> None:
-        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
     def look(
         self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]

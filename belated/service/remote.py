@@ -21,6 +21,7 @@ from belated.imports import hinted
 from belated.ledger.errors import Refused
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Asked, By, Cancel, Decide, Feedback, Item, Record
+from belated.ledger.known import Names
 from belated.ledger.store import Token
 from belated.service.health import PATIENCE, PROBE, Attendant
 from belated.service.metrics import Metrics, Numbers
@@ -43,33 +44,21 @@ def wait_for(address: str) -> None:
         time.sleep(RETRY)
 
 
-class Remote:
+class Remote(Names):
     """The writer's desk, from another process of the machine."""
 
     alone = False
     alive = True
 
     def __init__(self, address: str, patience: float = PATIENCE) -> None:
+        super().__init__()
         self._address = address
         self._attendant = Attendant(patience, self._leave)
-        self._named: dict[str, Experiment] = {}
-        self._broken: dict[str, str] = {}
         self._line: Line | None = None  # once the writer has said something
         self._here = asyncio.Event()
         self._gone = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._serials = itertools.count(1)
-
-    def find(self, name: str) -> Experiment:
-        found = self._named.get(name)
-        if found is not None:
-            return found
-        if name in self._broken:
-            raise Refused("read_only", self._broken[name])
-        raise Refused("unknown_experiment", f"there is no experiment called {name!r}")
-
-    def experiments(self) -> list[Experiment]:
-        return sorted(self._named.values(), key=lambda experiment: experiment.id)
 
     # --- what is asked ---
 
