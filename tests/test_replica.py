@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import belated as bl
+from belated.ledger import order, replicas, upkeep
 from belated.ledger import replica as replica_module
-from belated.ledger import replicas, upkeep
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
 from belated.ledger.items import Cancel, Create, Decide, Delete, Feedback, Replace, Save, Sweep, Upkeep, ticket_of
@@ -247,6 +247,20 @@ def test_what_is_damaged_is_noticed(file, what):
     assert sick.verdict == "different" and found in sick.message, sick
     assert healthy.verdict == "identical" and decide(ledger, ledger.find("well")).round == 1
     assert well.id == ledger.find("well").id
+    ledger.store.close()
+
+
+def test_open_decisions_are_counted_at_a_stroke_only_where_they_are_few(file, monkeypatch):
+    ledger = opened(file)
+    experiment = create(ledger, "bold(ucb1)")
+    for _ in range(4):
+        decide(ledger, experiment)
+    for most, wanted in ((5, 4), (2, None)):
+        monkeypatch.setattr(order, "COUNTED", most)
+        save(ledger)
+        with ledger.store.read() as session:
+            assert order.moment(session, experiment).open == wanted
+        assert checked(ledger) == {"ads": "identical"}
     ledger.store.close()
 
 

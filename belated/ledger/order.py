@@ -15,13 +15,15 @@ from belated.spelling import counted
 
 #: Events that are read at a time.
 CHUNK = 2000
+#: Decisions on record up to which the open ones are counted: that is one statement, and holds its moment until its end.
+COUNTED = 1_000_000
 
 
 class Moment(NamedTuple):
     """What is on record beside the log, and where that ended."""
 
     head: Head
-    open: int  #: decisions
+    open: int | None  #: decisions; None where there are too many to count them at a stroke
     instances: int  #: of which states are on record
     folded: Any  #: up to which place there are statistics, if there are any
 
@@ -33,10 +35,14 @@ def moment(session: Reader, experiment: Experiment) -> Moment:
     if head is None:
         raise Damaged("it has no log")
     check(head, experiment.forecaster.seats)
-    open_ = session.ask("SELECT count(*) FROM decisions WHERE experiment = ? AND state = 'open'", (number,))
+    oldest = session.ask("SELECT min(round) FROM decisions WHERE experiment = ?", (number,))[0][0]
+    open_ = None
+    if head.rounds - (oldest or 0) < COUNTED:
+        sql = "SELECT count(*) FROM decisions WHERE experiment = ? AND state = 'open'"
+        open_ = session.ask(sql, (number,))[0][0]
     last = session.ask("SELECT max(instance) FROM states WHERE experiment = ?", (number,))
     folded = session.ask("SELECT upto FROM folds WHERE experiment = ?", (number,))
-    return Moment(head, open_[0][0], 1 + (-1 if last[0][0] is None else last[0][0]), folded[0][0] if folded else None)
+    return Moment(head, open_, 1 + (-1 if last[0][0] is None else last[0][0]), folded[0][0] if folded else None)
 
 
 class Order:
@@ -97,7 +103,7 @@ class Order:
             raise Damaged(f"its head counts {counted(head.rounds, 'round')}, its log {self.rounds}")
         if self.since <= head.written + 1 and self.instances != head.instances:
             raise Damaged(f"its head counts {counted(head.instances, 'instance')}, its log {self.instances}")
-        if self.since <= head.counted + 1 and self.open != known.open:
+        if known.open is not None and self.since <= head.counted + 1 and self.open != known.open:
             raise Damaged(f"open on record: {counted(known.open, 'decision')}, its log leaves {self.open}")
         turn = max((each.place for each in self.experiment.turns), default=0)
         folded = known.folded if isinstance(known.folded, int) else 0
