@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.minutes)
         if os.environ.get("CI") != "true" and item.get_closest_marker("minutes") is not None:
             item.add_marker(pytest.mark.soak)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: nobody need look through it for garbage, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

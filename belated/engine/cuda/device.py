@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from belated.errors import Unsupported
-from belated.kernels.compile import COMPILED, cache_directory, identity, keep
+from belated.kernels.compile import COMPILED, cache_directory, identity, keep, uncollected
 from belated.kernels.states import PlainRecords
 
 if importlib.util.find_spec("numba_cuda") is None:
@@ -89,7 +89,7 @@ def compiled(turn: Any, work: Any, capability: tuple[int, int]) -> Any:
     target = cuda_target.target_context
     contexts, signature = (cuda_target.typing_context, target), (types.int64, work)
     try:
-        with numba_target_override():
+        with numba_target_override(), uncollected():
             made = compile_extra(
                 *contexts,
                 entry_of(turn),
