@@ -129,8 +129,8 @@ def test_a_game_that_does_not_say_what_its_regret_is_against_gets_no_verdict(eng
     class Silent(Chase):
         comparator = bl.Game.comparator
 
-    def played(game):
-        return bl.play(bl.BOLD(bl.Exp3(2)), game, bl.delays.Constant(0), rounds=2000, replications=30, engine=engine)
+    def played(game, rounds=20, replications=2):
+        return bl.play(bl.BOLD(bl.Exp3(2)), game, bl.delays.Constant(0), rounds, replications, engine=engine)
 
     for game in (Silent(), Chase()):
         r = played(game)
@@ -138,7 +138,7 @@ def test_a_game_that_does_not_say_what_its_regret_is_against_gets_no_verdict(eng
         assert f"{type(game).__name__} does not say what its regret is against (comparator)" in r.bound_reason
     assert "changing action" in played(Chase("changing")).bound_reason
     assert "best expert" in played(Chase("expert")).bound_reason
-    assert played(Chase("action")).verdict == "fails", "what is stated is believed"
+    assert played(Chase("action"), 2000, 30).verdict == "fails", "what is stated is believed"
     with pytest.raises(InvalidArgument, match=r"comparator of .*'acton'"):
         played(Chase("acton"))
 
