@@ -2,20 +2,26 @@
 
     python benchmarks/gpu.py [--short]
 
-Compilation is not counted: each cell is played once before. Nothing here has been run on a device yet.
+Compilation is not counted: each cell is played once before. The first cell is also played by a CUDA program written for
+it alone (`by_hand.cu`, where there is nvcc, or what NVCC names). Nothing here has been run on a device yet.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from install import MissingError, compile_by_hand
+from setting import MEANS
 
 import belated as bl
 
-MEANS = np.linspace(0.3, 0.7, 10)
 ARMS = np.random.default_rng(1).uniform(0.0, 0.125, (10, 8))
 #: What both must give.
 COMPARED = ("regret", "peak", "pulls", "total")
@@ -44,6 +50,21 @@ def seconds(play: Any, *what: Any, **how: Any) -> tuple[float, Any]:
     return time.perf_counter() - began, result
 
 
+def by_hand(rounds: int, replications: int, regret: float) -> None:
+    """The first cell by the CUDA program, and whether the mean regret is that of ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            program = compile_by_hand(Path(folder), gpu=True)
+        except MissingError as error:
+            print(f"by hand: {error}")
+            return
+        command = [str(program), str(replications), str(rounds), "3"]
+        said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    speed = said["decisions"] / said["seconds"] / 1e9
+    same = bool(np.isclose(said["regret"], regret, rtol=1e-9, atol=0.0))
+    print(f"{'  by hand in CUDA':30}{speed:10.3f}{'':26}  {same}", flush=True)
+
+
 def main(short: bool) -> None:
     rounds, replications, few = (200, 256, 64) if short else (10_000, 50_688, 1000)
     print(f"{rounds:,} rounds; {replications:,} replications on the GPU, {few:,} on the CPU")
@@ -57,6 +78,8 @@ def main(short: bool) -> None:
         speed, speed_here = rounds * replications / took / 1e9, rounds * few / took_here / 1e9
         same = all(np.array_equal(getattr(there, each)[:few], getattr(here, each)) for each in COMPARED)
         print(f"{name:30}{speed:10.3f}{wanted:8.1f}{speed_here:10.3f}{speed / speed_here:8.1f}  {same}", flush=True)
+        if name == CELLS[0][0]:
+            by_hand(rounds, replications, float(there.regret[:, -1].mean()))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,15 @@ def compile_reference(folder: Path) -> Path:
     return folder / "reference"
 
 
+def compile_by_hand(folder: Path, gpu: bool) -> Path:
+    """Compile the CUDA program into a folder: for this machine's GPU, or for its CPU, where it is checked."""
+    program = folder / ("by_hand" if gpu else "by_hand_on_cpu")
+    compiler = os.environ.get("NVCC", "nvcc") if gpu else os.environ.get("CXX", "g++")
+    flags = ["-O3", "-fmad=false", "-arch=native"] if gpu else ["-O2", "-ffp-contract=off", "-x", "c++"]
+    check([compiler, "-std=c++17", *flags, str(HERE / "by_hand.cu"), "-o", str(program)])
+    return program
+
+
 def check(command: list[str]) -> None:
     """Run a command quietly; its last line of complaint becomes the MissingError."""
     try:

@@ -5,7 +5,9 @@ A process is a simulator or not. So the tests of tests/simulated.py run in a pro
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +50,17 @@ def test_everything_in_the_simulator(tmp_path: Path) -> None:
         there = np.load(tmp_path / f"{type(forecaster).__name__}.npz")
         for name in COMPARED:
             assert np.array_equal(there[name], getattr(here, name)), name
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_the_program_by_hand_plays_what_we_play(tmp_path: Path) -> None:
+    program = tmp_path / "by_hand"
+    flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-x", "c++"]
+    subprocess.run(["g++", *flags, str(ROOT / "benchmarks/by_hand.cu"), "-o", str(program)], check=True, timeout=120)
+    said = json.loads(subprocess.run([str(program), "4", "700"], capture_output=True, check=True, timeout=60).stdout)
+    game = bl.games.Bernoulli([0.05 * (10 - arm) for arm in range(10)])
+    ours = bl.play(bl.Direct(bl.UCB1(10)), game, bl.delays.Constant(100), 700, 4, 0, engine="python")
+    assert said["regret"] == pytest.approx(ours.regret[:, -1].mean(), rel=1e-12)
 
 
 class Compiled(device.Host):
