@@ -16,7 +16,7 @@ import pytest
 from belated.ledger import experiment
 from belated.ledger.ledger import Ledger
 from belated.ledger.sqlite import SQLite
-from belated.service import api, batch, openapi
+from belated.service import api, batch, logs, openapi
 from belated.service.app import Service
 from belated.service.auth import Guard
 from belated.service.connections import Connection, Seldom, most_connections
@@ -295,6 +295,29 @@ def test_nonsense_does_not_fill_the_log():
     assert [lets(logging.WARNING, "nonsense") for _ in range(3)] == [True, False, False]
     assert lets(logging.WARNING, "another") and all(lets(logging.ERROR, "failed") for _ in range(3))
     assert not lets(logging.ERROR, "failed", asyncio.CancelledError()) and lets(logging.ERROR, "failed", OSError())
+
+
+def test_an_outage_does_not_fill_the_log(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    repeated = logs.Repeated()
+
+    def said(level, text, *given, name="belated", error=None):
+        record = logging.LogRecord(name, level, "", 0, text, given, (OSError, error, None) if error else None)
+        return record.getMessage() if repeated.filter(record) else None
+
+    assert said(logging.ERROR, "%s", "no database") == "no database"
+    assert [said(logging.ERROR, "%s", "no database") for _ in range(2)] == [None, None]
+    assert said(logging.ERROR, "%s", "another") and said(logging.WARNING, "no database", name="belated.x") is None
+    assert all(said(logging.ERROR, "failed", error=OSError()) for _ in range(2)), "tracebacks differ"
+    assert all(said(logging.INFO, "created") for _ in range(2))
+    assert all(said(logging.ERROR, "theirs", name="psycopg") for _ in range(2))
+    now += logs.SAID
+    assert said(logging.ERROR, "no database") == "no database (and 3 times before this)"
+    assert said(logging.ERROR, "no database") is None
+    for number in range(2 * logs.KNOWN):
+        assert said(logging.WARNING, f"{number} is new")
+    assert len(repeated._said) == logs.KNOWN
 
 
 def test_the_longest_wait_can_be_told():

@@ -28,6 +28,7 @@ from belated.service.auth import Guard
 from belated.service.desk import Desk
 from belated.service.endpoint import STATUS
 from belated.service.server import listen
+from belated.service.workers import supervise
 
 ADS = {
     "name": "ads",
@@ -597,7 +598,11 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         text = said("serve", "--database", tmp_path / "a.db", "--port", port, code=1)
-    assert text.strip() == f"error: cannot listen on 127.0.0.1, port {port}: Address already in use"
+        with pytest.raises(InvalidState) as several:
+            supervise(print, print, "127.0.0.1", port, 2, print, 1.0)
+    wanted = f"cannot listen on 127.0.0.1, port {port}: Address already in use"
+    assert text.strip() == f"error: {wanted}" and str(several.value) == wanted
+    assert not list(tmp_path.iterdir()), "a database that was not needed"
     with pytest.raises(InvalidState, match=r"cannot listen on 192[.]0[.]2[.]1, port 0: Cannot assign"):
         listen("192.0.2.1", 0)
     for each in (made := listen("localhost", 0)):

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from belated.errors import InvalidArgument, InvalidState
+from belated.errors import InvalidArgument
 from belated.imports import bring_named
 from belated.kernels.random import key_of
 from belated.ledger.database import is_postgres, open_store, shown
@@ -41,7 +41,7 @@ from belated.service.remote import Remote, wait_for
 from belated.service.requests import Under, Watched
 from belated.service.tracing import Tracer
 from belated.service.warm import Warmer
-from belated.service.workers import BACKLOG, end_in_time, supervise
+from belated.service.workers import BACKLOG, end_in_time, refused, supervise
 from belated.service.writer import attend
 
 log = logging.getLogger("belated")
@@ -121,9 +121,10 @@ def work(
     """Do everything in this process. SIGTERM ends it with exit code 0."""
     _begin(how)
     _look_at(database)
-    with closing(open_store(database, serve=True, migrate=migrate)) as store:
+    with ExitStack() as held:
+        sockets = [held.enter_context(each) for each in listen(host, port)]  # first: a database that is new stays
+        store = held.enter_context(closing(open_store(database, serve=True, migrate=migrate)))
         guard = _guard(store, database, host, require_token)
-        sockets = listen(host, port)
         tracer = tracing.start(how.traces)
         service = Service(_desk(store, patience, tracer), guard, None, how.root_path, tracer)
         _settle_memory(compiled=True)
@@ -235,23 +236,19 @@ def _look_at(database: str) -> None:
 def listen(host: str, port: int) -> list[socket.socket]:
     """A socket for each address of the host that this machine has."""
     made: list[socket.socket] = []
-    try:
-        refused = None
+    missing = None
+    with refused(host, port), ExitStack() as held:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in dict.fromkeys(found):
             try:
-                made.append(socket.create_server(address, family=family, backlog=BACKLOG))
+                made.append(held.enter_context(socket.create_server(address, family=family, backlog=BACKLOG)))
             except OSError as error:
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
-                refused = error
-        if not made and refused is not None:
-            raise refused
-    except OSError as error:
-        for each in made:
-            each.close()
-        reason = str(error.strerror).partition(" (")[0]
-        raise InvalidState(f"cannot listen on {host}, port {port}: {reason}") from None
+                missing = error
+        if not made and missing is not None:
+            raise missing
+        held.pop_all()
     return made
 
 

@@ -115,12 +115,13 @@ def supervise(
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
         stop.set()
 
+    public = _listen(host, port, count)
     before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
     shared = TemporaryDirectory(prefix="belated-")  # which is private
     folder = Path(shared.name)
     places = [Place(folder, number) for number in range(1 + count)]
-    sockets = [_listen_inside(places[0].writer), *_listen(host, port, count)]
+    sockets = [_listen_inside(places[0].writer), *public]
     jobs = [Job("writer", write, sockets[0], places[0])]
     jobs += [Job("worker", answer, *given, LIGHT) for given in zip(sockets[1:], places[1:], strict=True)]
     try:
@@ -152,10 +153,20 @@ def _listen_inside(address: str) -> socket.socket:
     return listening
 
 
+@contextmanager
+def refused(host: str, port: int) -> Iterator[None]:
+    """Say in one line that nobody can listen there."""
+    try:
+        yield
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]
+        raise InvalidState(f"cannot listen on {host}, port {port}: {reason}") from None
+
+
 def _listen(host: str, port: int, count: int) -> list[socket.socket]:
     """So many sockets on one port, which nobody else may have."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as alone:
+    with refused(host, port), socket.create_server((host, port), family=family) as alone:
         port = alone.getsockname()[1]
     return [socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=True) for _ in range(count)]
 
