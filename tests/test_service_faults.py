@@ -226,16 +226,16 @@ def test_a_worker_that_gives_no_sign_counts_as_stopped(tmp_path: Path, monkeypat
     worker = object.__new__(workers.Worker)
     worker._place, worker._beat, worker._since, worker.url = place, place.beats(), 0.0, None
     clock[0] = 100.0
-    assert not worker.stopped()  # it is not ready yet
+    assert worker.silent() < workers.SILENT and not worker.able  # it is not ready yet
     worker.url = "http://"
-    assert not worker.stopped()
+    assert worker.silent() < workers.SILENT
     for _ in range(10):
         time.sleep(0.002)
         place.beat()
         clock[0] += 0.9 * workers.SILENT
-        assert not worker.stopped()
+        assert worker.silent() < workers.SILENT
     clock[0] += 1.1 * workers.SILENT
-    assert worker.stopped()
+    assert worker.silent() > workers.SILENT
 
 
 @pytest.mark.soak

@@ -1,9 +1,10 @@
 """Several processes that serve one port: a parent that holds the sockets, a worker for each, and one writer.
 
 The kernel spreads connections over the sockets evenly (on a socket that all share, one worker takes nearly all of
-them). The parent keeps them open: where a process died, connections wait for the next. Workers hand what they are asked
-to the writer, over a socket in a folder that nobody else can enter: so requests of all connections share transactions,
-and no two processes of a machine wait for the same rows. What a writer that dies had in hand is rolled back.
+them); where there are more workers than processors, over some of them (`steering`). The parent keeps them open: where a
+process died, connections wait for the next. Workers hand what they are asked to the writer, over a socket in a folder
+that nobody else can enter: so requests of all connections share transactions, and no two processes of a machine wait
+for the same rows. What a writer that dies had in hand is rolled back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 from belated.errors import BelatedError, InvalidState
 from belated.service.metrics import Place
+from belated.service.steering import Steering
 
 log = logging.getLogger("belated")
 
@@ -37,7 +39,8 @@ KILLED = 2.0
 #: Seconds between looks, and before a worker that could not start is replaced.
 TICK = 0.5
 PAUSE = 1.0
-#: Seconds without a sign after which a worker counts as stopped.
+#: Seconds without a sign after which a worker gets no connections if others can, and after which it counts as stopped.
+DOUBT = 2.0
 SILENT = 5.0
 #: What workers have in their environment: they run no kernels, and the compiler would take a third of their memory.
 LIGHT = {"NUMBA_DISABLE_JIT": "1"}
@@ -79,12 +82,17 @@ class Worker:
             except EOFError:
                 self.url = None
 
-    def stopped(self) -> bool:
-        """Whether it serves no more, though it lives: it was ready, and has given no sign for too long."""
+    def silent(self) -> float:
+        """For how long it has given no sign, since it was ready."""
         beat = self._place.beats()
         if beat != self._beat or self.url is None:
             self._beat, self._since = beat, time.monotonic()
-        return time.monotonic() - self._since > SILENT
+        return time.monotonic() - self._since
+
+    @property
+    def able(self) -> bool:
+        """Whether it can serve, as far as one can see."""
+        return self.url is not None and self.process.is_alive() and self.silent() < DOUBT
 
     def kill(self) -> None:
         """End it at once: what it had in hand is rolled back, and whoever waits at its socket is served by the next."""
@@ -121,6 +129,7 @@ def supervise(
     shared = TemporaryDirectory(prefix="belated-")  # which is private
     folder = Path(shared.name)
     places = [Place(folder, number) for number in range(1 + count)]
+    steering = Steering(public)
     sockets = [_listen_inside(places[0].writer), *public]
     jobs = [Job("writer", write, sockets[0], places[0])]
     jobs += [Job("worker", answer, *given, LIGHT) for given in zip(sockets[1:], places[1:], strict=True)]
@@ -131,6 +140,7 @@ def supervise(
             started(workers[-1].url or "")
         while not stop.is_set():
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
+            steering.choose([number for number, worker in enumerate(workers[1:]) if worker.able])
             _replace_dead(workers, jobs, stop)
     finally:
         _end(workers, grace + KILLED)
@@ -196,7 +206,7 @@ def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event)
     for number, worker in enumerate(workers):
         process = worker.process
         worker.look()
-        if process.is_alive() and worker.stopped():
+        if process.is_alive() and worker.silent() > SILENT:
             worker.kill()
         if process.is_alive() or stop.is_set():
             continue

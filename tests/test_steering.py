@@ -1,0 +1,118 @@
+"""New connections go to as many workers as can run at once; others stand by, and take the place of one that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
+
+from belated.service import steering  # noqa: E402
+from tests.postgres import Cluster, cluster  # noqa: E402, F401
+from tests.serving import Server, children  # noqa: E402
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere connections go to all")
+
+
+@pytest.fixture
+def sockets() -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        made = [stack.enter_context(socket.create_server(("127.0.0.1", 0), reuse_port=True))]
+        where = made[0].getsockname()
+        made += [stack.enter_context(socket.create_server(where, reuse_port=True)) for _ in range(3)]
+        for each in made:
+            each.setblocking(False)
+        yield made
+
+
+def taken(sockets: list[socket.socket]) -> list[int]:
+    """How many of forty connections each of them gets."""
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection(sockets[0].getsockname()))
+        counts = []
+        for each in sockets:
+            counts.append(0)
+            while True:
+                try:
+                    each.accept()[0].close()
+                except BlockingIOError:
+                    break
+                counts[-1] += 1
+    assert sum(counts) == 40
+    return counts
+
+
+def test_connections_go_where_they_are_steered(sockets: list[socket.socket]) -> None:
+    assert all(taken(sockets)), "without steering they go to all"
+    for chosen in ([0], [2], [1, 3], [0, 1, 2, 3], [3, 0, 1]):
+        steering.steer(sockets[0], chosen)
+        assert {number for number, count in enumerate(taken(sockets)) if count} == set(chosen)
+
+
+def test_the_first_that_are_able_are_chosen(sockets: list[socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steering, "spare", lambda: 2)
+    steered = steering.Steering(sockets)
+    for able, expected in (([0, 1, 2, 3], {0, 1}), ([1, 2, 3], {1, 2}), ([3], {3}), ([], {3}), ([0, 2], {0, 2})):
+        steered.choose(able)
+        assert {number for number, count in enumerate(taken(sockets)) if count} == expected
+
+
+def test_as_many_as_there_are_processors_beside_the_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for processors, expected in ((1, 1), (2, 1), (4, 3)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)), raising=False)
+        assert steering.spare() == expected
+
+
+def test_where_the_system_cannot_steer_all_get_connections(
+    sockets: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steering, "ATTACH", 9999)
+    steering.Steering(sockets)
+    assert all(taken(sockets))
+
+
+def held(pid: int) -> int:
+    """Sockets that a process has open."""
+    found = 0
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found += os.readlink(each).startswith("socket:")
+        except OSError:
+            continue
+    return found
+
+
+def test_another_worker_takes_the_place_of_one_that_dies(cluster: Cluster) -> None:  # noqa: F811
+    server = Server(cluster.new(), 3)
+    server.start()
+    try:
+        workers = children(server.pid, "worker")
+        assert len(workers) == 3, "those that stand by are there"
+        before = [held(pid) for pid in workers]
+        with ExitStack() as stack:
+            for _ in range(20):
+                client = stack.enter_context(httpx.Client(base_url=server.url))
+                assert client.get("/ready").status_code == 200
+            more = [held(pid) - was for pid, was in zip(workers, before, strict=True)]
+        busy = [pid for pid, count in zip(workers, more, strict=True) if count >= 2]
+        assert len(busy) == min(3, steering.spare()) and sum(more) >= 20
+        os.kill(busy[0], signal.SIGKILL)
+        began = time.monotonic()
+        while True:
+            try:
+                assert httpx.get(f"{server.url}/ready", timeout=5).status_code == 200
+                break
+            except httpx.TransportError:  # it was in the hands of the one that died
+                assert time.monotonic() < began + 5
+    finally:
+        server.stop()
