@@ -29,6 +29,13 @@ from belated.service.remote import Remote
 from belated.service.writer import accept
 from tests.rows import all_decisions, all_events
 
+#: `belated` on a machine with processors for eight workers, whatever this one has.
+AS_MANY = """
+import belated.service.workers as workers
+workers.spare = lambda: 8
+from belated.cli import app; app()
+"""
+
 
 def children(pid: int, kind: str = "") -> list[int]:
     """The processes of a server: all, or its workers, or its writer."""
@@ -84,7 +91,7 @@ class Server:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "belated.cli", "serve", "--database", self.database, "--port", "0"]
+        command = [sys.executable, "-c", AS_MANY, "serve", "--database", self.database, "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--workers", str(self.workers), *self.options],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

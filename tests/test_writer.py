@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import threading
@@ -27,9 +28,10 @@ from belated.service.auth import Guard  # noqa: E402
 from belated.service.desk import Desk  # noqa: E402
 from belated.service.metrics import Metrics  # noqa: E402
 from belated.service.remote import Remote  # noqa: E402
+from belated.service.workers import spare  # noqa: E402
 from belated.service.writer import Clerk, accept  # noqa: E402
 from tests.postgres import Cluster, cluster  # noqa: E402, F401
-from tests.serving import Server, behind_a_socket  # noqa: E402
+from tests.serving import AS_MANY, Server, behind_a_socket, children  # noqa: E402
 from tests.test_faults import plain  # noqa: E402
 
 ADS = {"name": "ads", "actions": ["a", "b"], "forecaster": "direct(ucb1)", "seed": 1}
@@ -208,6 +210,22 @@ def test_three_workers_answer_as_one_process_does(answers: Callable[[int], list[
         "method_not_allowed", "conflict", "cancelled", "expired", "closed", "exists", "archived", "too_large",
         "invalid", "unsupported", "key_reused", "too_many_outstanding", "too_fast",
     }  # fmt: skip
+
+
+def test_no_more_workers_are_started_than_can_run_beside_the_writer(
+    cluster: Cluster,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for processors, expected in ((1, 1), (2, 1), (4, 3)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)), raising=False)
+        assert spare() == expected
+    monkeypatch.setattr("tests.serving.AS_MANY", AS_MANY.replace("8", "1"))
+    server = Server(cluster.new(), 3)
+    server.start()
+    try:
+        assert len(children(server.pid, "worker")) == len(children(server.pid, "writer")) == 1
+    finally:
+        server.stop()
 
 
 # --- the socket ---

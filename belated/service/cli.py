@@ -111,7 +111,13 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="NUMBER", help="0 takes any free one.")] = 8000,
     workers: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Processes; more than one on PostgreSQL only.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="NUMBER",
+            help="Processes that answer; more than one on PostgreSQL only, where one more writes. No more are started than "
+            "there are processors for.",
+        ),
     ] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
     migrate: Annotated[
