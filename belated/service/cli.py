@@ -115,8 +115,8 @@ def serve(
         typer.Option(
             min=1,
             metavar="NUMBER",
-            help="Processes that answer; more than one on PostgreSQL only, where one more writes. No more are started than "
-            "there are processors for.",
+            help="Processes that answer; more than one on PostgreSQL only, where one more writes. No more are started "
+            "than there are processors for.",
         ),
     ] = 1,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on loopback too.")] = False,
