@@ -229,10 +229,9 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None or self._too_long or exchange.over:
             return
-        exchange.body += body
-        if len(exchange.body) > MUCH:
+        exchange.add(body)
+        if exchange.size > MUCH:
             self._stop_reading()
-        exchange.came()
 
     def on_message_complete(self) -> None:
         self._in_head, self._since = True, None

@@ -24,26 +24,33 @@ CLOSE = b"connection: close\r\n"
 
 
 class Exchange:
-    """What comes in by `body`, `whole` and `gone`, and what goes out."""
+    """What comes in by `add`, `whole` and `gone`, and what goes out."""
 
     __slots__ = (
-        "_connection", "_continues", "_news", "_start", "_told", "body", "gone", "keeps", "over", "scope", "task",
-        "whole",
+        "_body", "_connection", "_continues", "_news", "_start", "_told", "gone", "keeps", "over", "scope", "size",
+        "task", "whole",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, scope: Scope, keeps: bool, continues: bool) -> None:
         self.scope = scope
         self.keeps = keeps  #: whether the connection stays for another request
-        self.body = b""  #: what of it has come and was not read yet
+        self.size = 0  #: bytes of its body that have come and were not read yet
         self.whole = False  #: whether all of it has come
         self.gone = False  #: whether the client has left
         self.over = False  #: whether it is answered
         self.task: asyncio.Task[None] | None = None
         self._connection = connection
+        self._body: list[bytes] = []
         self._continues = continues  # whether the client waits to be told that it may send the body
         self._told = False  # whether the end of the body was read
         self._start: Message | None = None
         self._news: asyncio.Event | None = None  # most never wait
+
+    def add(self, body: bytes) -> None:
+        """More of the body has come."""
+        self._body.append(body)
+        self.size += len(body)
+        self.came()
 
     def came(self) -> None:
         """Something changed of what is waited for."""
@@ -69,8 +76,9 @@ class Exchange:
             self._continues = False
             self._connection.transport.write(CONTINUE)
         while not (self.gone or self.over):
-            if self.body or (self.whole and not self._told):
-                body, self.body, self._told = self.body, b"", self.whole
+            if self._body or (self.whole and not self._told):
+                body = b"".join(self._body)
+                self._body, self.size, self._told = [], 0, self.whole
                 self._connection.go_on_reading()
                 return {"type": "http.request", "body": body, "more_body": not self._told}
             self._news = self._news or asyncio.Event()
