@@ -19,9 +19,10 @@ from belated.ledger.sqlite import SQLite
 from belated.service import api, batch, openapi
 from belated.service.app import Service
 from belated.service.auth import Guard
-from belated.service.connections import Connection, Seldom, most_connections
+from belated.service.connections import Connection, most_connections
 from belated.service.desk import Desk
 from belated.service.limits import Rate
+from belated.service.seldom import Seldom
 from tests.serving import memory
 from tests.test_service import ADS, Server
 

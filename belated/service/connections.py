@@ -14,16 +14,16 @@ import time
 from asyncio import TimerHandle
 from collections import deque
 from contextlib import suppress
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import unquote
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from belated.service.asgi import Scope
 from belated.service.exchange import Exchange
 from belated.service.options import Options
+from belated.service.seldom import SAID, Seldom
 
 log = logging.getLogger("belated")
 
@@ -37,8 +37,6 @@ FILES = 100
 #: Connections beyond those that are told so, once they ask or after so many seconds; all others just end.
 SPARE = 200
 MOMENT = 1.0
-#: Seconds between lines in the log about connections that are turned away.
-SAID = 10.0
 
 FULL = (
     b'{"error": {"kind": "busy", "message": "too many connections; try again in a second"}}',
@@ -78,22 +76,6 @@ def watch(listening: socket.socket, seconds: float = DEFAULT.read_timeout) -> No
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
 
-class Seldom(logging.Filter):
-    """Lets the same warning through at most every few seconds: who sends nonsense must not fill the disk."""
-
-    def __init__(self, seconds: float = SAID) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._said: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        now = time.monotonic()
-        if record.levelno > logging.WARNING or now >= self._said.get(str(record.msg), -self._seconds) + self._seconds:
-            self._said[str(record.msg)] = now
-            return True
-        return False
-
-
 nonsense = logging.getLogger("belated.nonsense")
 nonsense.addFilter(Seldom())
 
@@ -121,7 +103,7 @@ class Connection(asyncio.Protocol):
         self._later: deque[Exchange] = deque()  # those that came before the one before them was answered
         self._room = asyncio.Event()
         self._paused = False
-        self._scope: Scope = {}
+        self._known: dict[str, Any] = {}  # what all its requests have in common
         self._headers: list[tuple[bytes, bytes]] = []
         self._url = b""
         self._continues = False

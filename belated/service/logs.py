@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from belated.service.connections import Seldom
 from belated.service.options import Format, Level
+from belated.service.seldom import Seldom
 
 
 def is_json(format: Format) -> bool:
