@@ -226,7 +226,7 @@ def _digest(asked: NewDecisions) -> bytes:
 
 
 def _contexts(to: Experiment, asked: NewDecisions) -> tuple[list[Any], bool]:
-    if sum(part is not None for part in (asked.context, asked.count, asked.contexts)) > 1:
+    if (asked.context is not None) + (asked.count is not None) + (asked.contexts is not None) > 1:
         raise InvalidArgument("one of context, count and contexts may be given")
     if asked.contexts is not None:
         return [_context(to, number, context) for number, context in enumerate(asked.contexts)], True

@@ -8,8 +8,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
+
+#: Paths that need not be looked up again.
+PATHS = 1000
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -39,6 +43,7 @@ class Routes:
     ) -> None:
         self._lifespan = lifespan
         self._otherwise = otherwise
+        self._found = lru_cache(PATHS)(self._find)
         #: By the number of parts: how to get those that are fixed, and what they lead to.
         self._known: dict[int, list[tuple[Callable[[list[str]], Any], dict[Any, Leaf]]]] = {}
         shapes: dict[tuple[int, ...], dict[Any, Leaf]] = {}
@@ -55,15 +60,19 @@ class Routes:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "lifespan":
             return self._live(receive, send)
-        parts = scope["path"].split("/")
+        application, scope["path_params"] = self._found(scope["path"])
+        return application(scope, receive, send)
+
+    def _find(self, path: str) -> tuple[Application, dict[str, str]]:
+        """What answers at a path, and the names in it."""
+        parts = path.split("/")
         for fixed, leaves in self._known.get(len(parts), ()):
             leaf = leaves.get(fixed(parts))
             if leaf is not None:
                 named = {name: parts[at] for name, at in leaf.names}
                 if "" not in named.values():
-                    scope["path_params"] = named
-                    return leaf.application(scope, receive, send)
-        return self._otherwise(scope, receive, send)
+                    return leaf.application, named
+        return self._otherwise, {}
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """From start to end."""

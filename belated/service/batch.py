@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from belated.ledger import experiment
 from belated.ledger.errors import Refused
+from belated.ledger.experiment import Experiment
 from belated.ledger.items import SHARED, Again, Asked, Cancel, Decide, Feedback, Item, Probe
 from belated.ledger.ledger import Ledger
 from belated.service.health import PATIENCE, Attendant
@@ -98,28 +99,33 @@ class Batcher:
 
         Who says where it goes `to` sees to it themselves that nothing is begun for nobody.
         """
-        return self._put(item, _measured(item), weight, always, to)
+        experiment, size = (item.experiment, len(parts_of(item)) or 1) if isinstance(item, SHARED) else (None, 1)
+        future = self._put(item, experiment, size, weight, always, to)
+        begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
+        if to is None and isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
+            self._attendant.attend(item, future)
+        return future
 
     def submit_list(self, item: Decide | Feedback | Cancel, to: Answer | None = None) -> asyncio.Future[Any]:
         """The answer to a request that may be large: it is served in slices, and others go between."""
-        lane, size, _ = measured = _measured(item)
-        if size <= item.experiment.slice:
-            return self._put(item, measured, size, False, to)
-        return asyncio.ensure_future(self._in_slices(item, lane, size))
+        experiment, size = item.experiment, len(parts_of(item)) or 1
+        if size > experiment.slice:
+            return asyncio.ensure_future(self._in_slices(item, experiment.id, size))
+        future = self._put(item, experiment, size, size, False, to)
+        if to is None:
+            self._attendant.attend(item, future)
+        return future
 
     def _put(
-        self, item: Item, measured: tuple[int | None, int, int], weight: int, always: bool, to: Any
+        self, item: Item, experiment: Experiment | None, size: int, weight: int, always: bool, to: Any
     ) -> asyncio.Future[Any]:
-        lane, size, cost = measured
+        lane, cost = (None, 1) if experiment is None else (experiment.id, experiment.cost)
         if self._weight + weight > WAITING and not always and self._is_full(lane, weight):
             raise Busy
         self._weight += weight
         self._lanes[lane] += weight
         if to is None:
             to = self._loop.create_future()
-            begun = isinstance(item, Decide) and item.before  # what has begun is served to its end
-            if isinstance(item, Asked) and not isinstance(item, Probe) and not begun:
-                self._attendant.attend(item, to)
         self._turns.put(lane, Waiting(item, lane, size, weight, to), size * cost)
         return cast(asyncio.Future[Any], to)
 
@@ -186,18 +192,10 @@ class Batcher:
 
     def _resolve(self, batch: Sequence[Waiting], answers: list[Any]) -> None:
         lanes: defaultdict[int | None, int] = defaultdict(int)
-        dismiss = self._attendant.dismiss
+        self._attendant.dismiss([future for _, _, _, _, future in batch])
         for (_, lane, _, weight, future), answer in zip(batch, answers, strict=True):
             lanes[lane] += weight
-            dismiss(future)
             if not future.done():
                 future.set_result(answer)
         for lane, weight in lanes.items():
             self._weigh(lane, -weight)
-
-
-def _measured(item: Item) -> tuple[int | None, int, int]:
-    """The lane of an item, how many decisions or feedback it is, and what one of them costs."""
-    if not isinstance(item, SHARED):
-        return None, 1, 1
-    return item.experiment.id, len(parts_of(item)) or 1, item.experiment.cost

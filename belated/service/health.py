@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -50,16 +50,18 @@ class Attendant:
     def attend(self, item: Asked, future: asyncio.Future[Any]) -> None:
         """Somebody waits for this."""
         now = time.monotonic()
-        item.until = min(item.until, now + self._patience)  # another process may have set it before
+        if item.until > now + self._patience:  # else another process has set it before
+            item.until = now + self._patience
         receive = CONNECTION.get()
         if receive is not None:
             self._new[future] = now + self._notice, item, receive
             if not self._looking:
                 self._look_later(future.get_loop())
 
-    def dismiss(self, future: object) -> None:
-        """Nobody waits for it any more: there is an answer."""
-        self._new.pop(future, None)
+    def dismiss(self, futures: Iterable[object]) -> None:
+        """Nobody waits for these any more: there are answers."""
+        for each in futures:
+            self._new.pop(each, None)
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
         self._looking = True

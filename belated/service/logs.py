@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -13,11 +12,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from belated.service.connections import SAID, Seldom
 from belated.service.options import Format, Level
-
-#: So many different lines are remembered.
-KNOWN = 100
+from belated.service.seldom import Repeated, Seldom
 
 
 def is_json(format: Format) -> bool:
@@ -36,34 +32,6 @@ def access(format: Format) -> Callable[[dict[str, Any]], None]:
         os.write(2, msgspec.json.encode({**told, "level": "info", "timestamp": now}) + b"\n")
 
     return write
-
-
-class Repeated(logging.Filter):
-    """Of our own lines the same trouble at most every few seconds, then with how often it was: an outage can be long.
-
-    A line with a traceback is never left out: the next may have another.
-    """
-
-    def __init__(self, seconds: float = SAID) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._said: dict[str, tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.WARNING or record.exc_info or record.name.partition(".")[0] != "belated":
-            return True
-        now, said = time.monotonic(), record.getMessage()
-        until, more = self._said.get(said, (0.0, 0))
-        if now < until:
-            self._said[said] = until, more + 1
-            return False
-        if len(self._said) >= KNOWN:
-            self._said = {each: kept for each, kept in self._said.items() if now < kept[0]}
-        if len(self._said) < KNOWN:
-            self._said[said] = now + self._seconds, 0
-        if more:
-            record.msg, record.args = f"{said} (and {more:,} times before this)", ()
-        return True
 
 
 def start(level: Level = Level.info, format: Format = Format.auto) -> None:

@@ -157,7 +157,7 @@ class Remote(Names):
             future = self._waiting.pop(serial, None)
             if future is None:
                 continue
-            self._attendant.dismiss(future)
+            self._attendant.dismiss((future,))
             if future.done():
                 continue
             if not good:

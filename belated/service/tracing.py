@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from belated.errors import InvalidArgument
 from belated.service.asgi import Scope
-from belated.service.connections import Seldom
 from belated.service.requests import Seen
+from belated.service.seldom import Seldom
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
