@@ -225,6 +225,27 @@ OUTSIDE_GAMES = {
 }
 
 
+class OutOfCards(WrongGame):
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        if round_ > 5:
+            raise ValueError("out of cards")  # here
+        feedback[0] = 1.0
+        return 1.0
+
+
+class OutOfCardsAtTheEnd(WrongGame):
+    @staticmethod
+    def regret(params, memory):
+        raise ValueError("out of cards")  # here
+
+
+def raises_late(params, k0, k1, round_, action):
+    if round_ > 5:
+        raise ValueError("no delay is known")  # here
+    return 1
+
+
 def past_the_end(params, k0, k1, round_, action):
     return int(params[1])  # here
 

@@ -222,3 +222,18 @@ def test_a_spec_that_cannot_be_looked_at_fails_with_its_own_error(monkeypatch):
     monkeypatch.setattr(blame, "kernels_of", lambda spec: 1 / 0)
     with pytest.raises((KeyError, AttributeError), match="meen"):
         bl.Direct(broken.WrongField()).predict()
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+@pytest.mark.parametrize("kind", [broken.OutOfCards, broken.OutOfCardsAtTheEnd])
+def test_an_exception_in_a_game_ends_the_play(kind, engine):
+    """It was lost where a kernel is called by its address, and what happened to be in memory was played on with."""
+    with pytest.raises(ValueError, match="out of cards"):
+        bl.play(bl.Direct(bl.UCB1(2)), kind(), LAW, rounds=20, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+def test_an_exception_in_a_delay_law_ends_the_play(engine):
+    law = broken.law_of(broken.raises_late)
+    with pytest.raises(ValueError, match="no delay is known"):
+        bl.play(bl.Direct(bl.UCB1(3)), GAME, law, rounds=20, engine=engine)
