@@ -189,6 +189,75 @@ def test_who_changes_no_rule_inherits_all():
     assert Named.theorem is bl.BOLD.theorem and Named.kernels is bl.BOLD.kernels and Named.propensity
 
 
+@pytest.mark.parametrize(
+    ("parent", "name", "other"),
+    [
+        (bl.BOLD, "grows", False),  # the inherited kernels took instances that were not there, and the process died
+        (bl.BOLD, "seats", 2),
+        (bl.BOLD, "layout", lambda self: np.dtype([("count", "i8")])),
+        (bl.QPMD, "begin", lambda self, room: None),  # QPMD has none itself
+        (bl.QPMD, "queues", lambda self: 1),
+        (bl.QPMD, "marks", lambda self, instances: 1),
+        (bl.BOLD, "params", lambda self: {}),
+        (bl.BOLD, "kernels", bl.Direct.kernels),
+    ],
+)
+def test_who_changes_what_a_rule_stands_on_inherits_no_claims(parent, name, other):
+    kind = type("Other", (parent,), {name: other, "__doc__": "Another room."})
+    assert kind.theorem is bl.Forecaster.theorem and kind.identities is bl.Forecaster.identities
+    assert kind.kernels is (other if name == "kernels" else bl.Forecaster.kernels) and not kind.propensity
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("params", lambda self: {"rate": 0.0}),
+        ("start", lambda self, state: None),
+        ("lost", staticmethod(lambda params, state, context, action, probability: None)),
+        ("largest", 10.0),
+        ("in_order", True),
+    ],
+)
+def test_who_changes_what_a_kernel_stands_on_inherits_no_bound(name, other):
+    kind = dataclass(frozen=True)(type("Other", (bl.Exp3,), {name: other}))
+    assert kind(3).bound(100.0) is None and kind.guarantee == "none stated" and bl.Exp3(3).bound(100.0) is not None
+
+
+def test_a_game_that_pays_otherwise_than_its_parent_gets_no_bound():
+    @dataclass(frozen=True)
+    class Half(bl.games.Bernoulli):
+        @staticmethod
+        def outcome(params, memory, k0, k1, round_, action, feedback):
+            feedback[0] = 0.5
+            return 0.5
+
+    @dataclass(frozen=True)
+    class Said(Half):
+        comparator = "action"
+
+    played = [bl.play(bl.DelayedUCB1(3), kind([0.2, 0.5, 0.9]), LAW, rounds=50) for kind in (Half, Said)]
+    assert "does not say what its regret is against" in played[0].bound_reason
+    assert "i.i.d." in played[1].bound_reason and not Said.stochastic
+    assert bl.play(bl.DelayedUCB1(3), GAME, LAW, rounds=50).bound is not None
+
+
+def test_a_law_that_waits_otherwise_than_its_parent_says_what_it_is():
+    @dataclass(frozen=True)
+    class Rising(bl.delays.Constant):
+        @property
+        def kernel(self):
+            return rising
+
+    law = Rising(3)
+    assert (law.constant, law.mean, law.maximum) == (False, None, None)
+    assert (bl.delays.Constant(3).constant, bl.delays.Constant(3).maximum) == (True, 3)
+
+
+@bl.kernel
+def rising(params, k0, k1, round_, action):
+    return round_ % 50
+
+
 def test_who_changes_a_kernel_inherits_no_bound():
     @dataclass(frozen=True)
     class Zero(bl.UCB1):

@@ -18,7 +18,7 @@ from belated.forecasters import saving
 from belated.forecasters.keeping import kept
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
-from belated.protocols import Decision, Floats, Learner
+from belated.protocols import Decision, Floats, Learner, whole_parents
 from belated.spelling import Spelled
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ SIMPLE: dict[str, Callable[[str, Any], Any]] = {
 }
 #: What NaN comes as.
 FLOATS = (float, np.floating)
-#: The rule; and what a forecaster says of its rule, which says nothing of another's.
-RULE = {"choose", "deliver", "release", "begin"}
+#: The rule, and the room that it is made for; and what a forecaster says of it, which says nothing of another's.
+RULE = {"choose", "deliver", "release", "begin", "start", "layout", "params", "kernels", "marks", "pool", "queues"}
+RULE |= {"seats", "grows", "counts_asks"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
     *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "tells_late", "numbers_letters"),
@@ -121,10 +122,10 @@ class Forecaster(Spelled, ABC):
     @classmethod
     def _changes_the_rule(cls) -> bool:
         """Whether it derives from a forecaster and does something else: then what that states does not hold for it."""
-        parents = [each for each in cls.__mro__[1:] if issubclass(each, Forecaster) and each is not Forecaster]
-        known = {name for each in parents for name in vars(each) if not name.startswith("__")}
+        parents = whole_parents(cls, Forecaster)
+        helpers = {name for each in parents for name in vars(each).keys() - vars(Forecaster).keys()}
         own = {name for name, value in vars(cls).items() if callable(value) or isinstance(value, property)}
-        return bool(own & known & (RULE | (known - vars(Forecaster).keys())))
+        return bool(parents) and bool(RULE & vars(cls).keys() or own & helpers)
 
     def __post_init__(self) -> None:
         learner = self.learner
