@@ -27,8 +27,10 @@ from numpy.typing import NDArray
 from belated.spelling import Spelled
 
 #: What decides how a learner plays, and what it says of itself as it does: one that plays otherwise says it again.
-PLAYS = ("predict", "update", "lost", "layout", "params", "start", "supply", "translate")
-PLAYS += ("feedback", "smallest", "largest", "in_order")
+PLAYS = (
+    *("predict", "update", "lost", "layout", "params", "start", "supply", "translate"),
+    *("feedback", "smallest", "largest", "in_order"),
+)
 STATED = ("bound", "bound_in", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
 #: The same of games, and of delay laws.
 PAYS = ("outcome", "regret", "params", "observe", "event", "feedback")
@@ -65,7 +67,8 @@ class PlainLearner(Protocol):
     draws, but cannot tell with which probability, has `states_probability = False` and says NaN.
 
     Where an estimate needs more from prediction time than the four arguments of `update` and the object keeps that
-    only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct.
+    only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct. With
+    `in_order = True` it is told in the order of its predictions, or refused, as a spec is.
 
     It may also have `replace(action)`: the action is retired and a new one takes its number (see `Learner.replace`).
     """
@@ -111,7 +114,7 @@ class Learner(Spelled, ABC):
 
     A learner must accept predict after predict: a cancelled round is skipped.
 
-    One that derives from another and plays otherwise (a `predict`, `update`, `params`, `start` or range of its own, ...)
+    One that derives from another and plays otherwise (a `predict`, `update`, `params`, `start` or range of its own)
     does not inherit the other's bounds, nor with a `predict` of its own its `predict_among`: if they hold, it says so
     (`bound = UCB1.bound`).
     """

@@ -67,7 +67,7 @@ class Direct(Forecaster):
     @property
     def in_order(self) -> bool:
         """Whether feedback is held back until that of all earlier predictions is in."""
-        return bool(getattr(self.learner, "in_order", False))
+        return bool(getattr(self._spec or self._room.seats[0].learner, "in_order", False))
 
     def layout(self) -> np.dtype[Any] | None:
         return np.dtype([("told", "i8")]) if self.in_order else None
