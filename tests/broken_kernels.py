@@ -165,6 +165,40 @@ OUTSIDE = {
 }
 
 
+class WritesContext(Right):
+    context_size = 2
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        context[0] += 1.0  # here
+
+
+class WritesFeedback(Right):
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        feedback[0] -= 0.5  # here
+
+
+class ReturnsTruth(Right):
+    @staticmethod
+    def predict(params, state, context, draw):
+        return state.predictions > 3, 1.0
+
+
+class WritesGlobal(Right):
+    @staticmethod
+    def predict(params, state, context, draw):
+        global written
+        written = 1
+        return 0, 1.0
+
+
+class SaysNothing(WrongGame):
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 1.0
+
+
 class WritesMemory(WrongGame):
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):

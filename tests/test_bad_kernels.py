@@ -237,3 +237,22 @@ def test_an_exception_in_a_delay_law_ends_the_play(engine):
     law = broken.law_of(broken.raises_late)
     with pytest.raises(ValueError, match="no delay is known"):
         bl.play(bl.Direct(bl.UCB1(3)), GAME, law, rounds=20, engine=engine)
+
+
+@pytest.mark.parametrize("kind", [broken.WritesContext, broken.WritesFeedback])
+def test_what_a_kernel_is_given_to_read_it_does_not_write(kind):
+    with pytest.raises(CheckFailed, match="which kernels only read") as caught:
+        checks.check_learner(kind())
+    assert f"line {broken.marked(kind.update)}" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [broken.ReturnsTruth, broken.WritesGlobal])
+def test_the_checks_say_that_they_failed(kind):
+    """Whatever is wrong: who runs a check catches one error."""
+    with pytest.raises(CheckFailed, match="predict"):
+        checks.check_learner(kind())
+
+
+def test_a_game_without_an_answer_fails_its_check():
+    with pytest.raises(CheckFailed, match="outcome"):
+        checks.check_game(broken.SaysNothing())

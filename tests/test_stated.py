@@ -85,7 +85,9 @@ def test_means_are_stated_and_true():
     with pytest.raises(CheckFailed, match=r"action 0: mean 0.1 is stated, 0.7.* is paid in 2000 rounds"):
         environment.means_are_the_means(also(means=(0.1, 0.9)))
     with pytest.raises(CheckFailed, match=r"action 1: its gap is 0.3 by the means, its regret -0.0005 a round"):
-        environment.means_are_the_means(also(regret=staticmethod(lambda params, memory: -1.0)))
+        environment.means_are_the_means(
+            also(regret=staticmethod(lambda params, memory: -1.0), stochastic=True, comparator="action")
+        )
     with pytest.raises(CheckFailed, match="says stochastic = True: state its means too"):
         environment.states_what_it_is(also(means=None))
 

@@ -30,6 +30,8 @@ from belated.protocols import Game, Learner
 from belated.theory.theorems import Theorem
 
 ROUNDS = 120
+#: After so many feedbacks more a rule that keeps them in queues must have told its learner of some.
+PATIENCE = 5_000
 
 
 def spec_of(forecaster: Forecaster) -> Learner:
@@ -170,8 +172,18 @@ def tells_once(forecaster: Forecaster) -> None:
             demand(set(mine) <= {*given, *own}, f"{forecaster!r} tells an instance of what has not come")
             once = Counter(mine) <= Counter([*given, *own])
             demand(once, f"{forecaster!r} tells an instance of one feedback twice")
-    kept = any(room.queues.values())  # it may tell later
-    demand(kept or any(len(heard) > 0 for heard in told), f"{forecaster!r} tells its learner nothing")
+    for _ in range(PATIENCE):  # it may tell later
+        if any(told) or not any(room.queues.values()):
+            break
+        room.predict(context_of(game, learner, room.issued % ROUNDS) if learner.context_size else None)
+        for letter in list(room.pending.values()):
+            room.update(letter, 0.25)
+    waits = sum(map(len, room.queues.values()))
+    late = f", though {waits} feedbacks wait in its queues" if waits else ""
+    demand(any(told), f"{forecaster!r} tells its learner nothing{late}")
+    last, queues = max(room.queues, default=-1), rule.queues()
+    unsaid = queues == 0 and rule.layout() is not None
+    demand(unsaid or last < queues, f"{forecaster!r} puts feedback into queue {last}, and says queues() = {queues}")
 
 
 def can_be_taken_back(forecaster: Forecaster) -> None:

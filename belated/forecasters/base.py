@@ -148,6 +148,15 @@ class Forecaster(Spelled, ABC):
             if each.init and simple is not None:
                 object.__setattr__(self, each.name, simple(each.name, getattr(self, each.name)))
 
+    def _check_kept(self) -> None:
+        """What a rule says that it keeps can be kept."""
+        name, layout, queues = type(self).__name__, self.layout(), self.queues()
+        require.integer(f"queues() of {name}", queues, low=0)
+        if layout is not None and getattr(layout, "names", None) is None:
+            raise InvalidArgument(f"layout() of {name} must be None or a dtype with named fields, got {layout!r}")
+        if self.seats == 0 and (layout is not None or queues):
+            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
+
     def _check_range(self) -> tuple[float, float]:
         learner = self.learner
         if not isinstance(learner, Learner):
@@ -161,6 +170,7 @@ class Forecaster(Spelled, ABC):
         return require.interval("reward_range", self.reward_range)
 
     def _open_room(self, seed: int, replication: int) -> None:
+        require.integer(f"seats of {type(self).__name__}", self.seats, low=0)
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
@@ -172,10 +182,8 @@ class Forecaster(Spelled, ABC):
                 "use Direct"
             )
         self.check(room.spec or room.seats[0].learner)
-        if self.seats == 0 and (self.layout() is not None or self.queues()):
-            name = type(self).__name__
-            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
-        if room.spec is not None and room.spec.in_order and not self.keeps_order:
+        self._check_kept()
+        if getattr(room.spec or room.seats[0].learner, "in_order", False) and not self.keeps_order:
             name, called = type(self).__name__, self._called()
             raise Unsupported(f"{name} cannot play {called}, which must be told in order: use Direct or BOLD")
         room.begin()
