@@ -454,3 +454,28 @@ def test_a_new_version_of_a_learner_keeps_what_copies_have_open():
 def test_records_in_plain_python_say_what_they_are():
     rows = np.zeros(1, [("x", "i8")]).view(PlainRecords)
     assert rows[0].dtype.names == ("x",)  # which taking over an earlier version looks at
+
+
+def test_a_field_is_not_taken_for_the_name_of_its_class():
+    """A forecaster with name="bold" came back from its bytes as a BOLD."""
+
+    class Called(bl.Direct):
+        """Has a name."""
+
+        name: str = "mine"
+
+    @dataclass(frozen=True)
+    class Known(bl.UCB1):
+        name: str = "mine"
+
+    for kind, spec in ((Called, Called(bl.UCB1(3), name="bold")), (Known, bl.BOLD(Known(3, name="klucb")))):
+        with pytest.raises(InvalidArgument, match="cannot have a field called 'name'"):
+            bl.catalog.add(kind)
+        with pytest.raises(InvalidArgument, match="cannot have a field called 'name'"):
+            spec.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["update", "kernels", "actions", "check", "seed", "learner"])
+def test_a_parameter_does_not_take_the_place_of_a_method(name):
+    with pytest.raises(InvalidArgument, match=f"Odd cannot have a parameter called '{name}'"):
+        type("Odd", (bl.Direct,), {"__annotations__": {name: int}, name: 3})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import secrets
 from abc import ABC, abstractmethod
@@ -113,11 +114,23 @@ class Forecaster(Spelled, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._check_names()
         if cls._changes_the_rule():
             for name in STATED:
                 if name not in vars(cls):
                     setattr(cls, name, vars(Forecaster)[name])
         dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    @classmethod
+    def _check_names(cls) -> None:
+        """A parameter has not the name of something that every forecaster has: it would stand in its place."""
+        fields = {each.name for each in dataclasses.fields(Forecaster)}
+        for name, kind in inspect.get_annotations(cls).items():
+            method = vars(Forecaster).get(name)
+            if "ClassVar" not in str(kind) and (name in fields or callable(method) or isinstance(method, property)):
+                raise InvalidArgument(
+                    f"{cls.__name__} cannot have a parameter called {name!r}: every forecaster has it"
+                )
 
     @classmethod
     def _changes_the_rule(cls) -> bool:
@@ -149,8 +162,9 @@ class Forecaster(Spelled, ABC):
                 object.__setattr__(self, each.name, simple(each.name, getattr(self, each.name)))
 
     def _check_kept(self) -> None:
-        """What a rule says that it keeps can be kept."""
+        """What a rule says that it needs can be had; its parameters have been checked, which may decide it."""
         name, layout, queues = type(self).__name__, self.layout(), self.queues()
+        require.integer(f"seats of {name}", self.seats, low=0)
         require.integer(f"queues() of {name}", queues, low=0)
         if layout is not None and getattr(layout, "names", None) is None:
             raise InvalidArgument(f"layout() of {name} must be None or a dtype with named fields, got {layout!r}")
@@ -170,7 +184,6 @@ class Forecaster(Spelled, ABC):
         return require.interval("reward_range", self.reward_range)
 
     def _open_room(self, seed: int, replication: int) -> None:
-        require.integer(f"seats of {type(self).__name__}", self.seats, low=0)
         room = Process(self, seed, replication)
         object.__setattr__(self, "_room", room)
         object.__setattr__(self, "_spec", room.spec)
