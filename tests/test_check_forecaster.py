@@ -373,7 +373,7 @@ BROKEN = [
     (contract.lives_in_a_ledger, LooksAround, {}, "in a service"),
     (contract.lives_in_a_ledger, ByTicket, {}, "in a service"),
     (contract.compiled_is_python, OtherKernels, {}, "compiled and Python differ"),
-    (contract.counts_are_certified, States, {}, "theorem must return"),
+    (contract.counts_are_certified, States, {}, "theorem of .* must return"),
     (contract.probabilities_are_propensities, Holds, {}, "draws of one decision"),
     (contract.probabilities_are_propensities, PicksAny, {}, "draws of one decision"),
     (contract.chooses_among_those, PicksAny, {}, "was to choose among"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -479,3 +480,45 @@ def test_a_field_is_not_taken_for_the_name_of_its_class():
 def test_a_parameter_does_not_take_the_place_of_a_method(name):
     with pytest.raises(InvalidArgument, match=f"Odd cannot have a parameter called '{name}'"):
         type("Odd", (bl.Direct,), {"__annotations__": {name: int}, name: 3})
+
+
+# --- what is stated is a number ---
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bound_under_delay", lambda self, n, total: math.nan),  # it was shown as n, and called vacuous
+        ("bound_under_delay", lambda self, n, total: "5"),
+        ("bound_at_peak", lambda self, n, peak, constant: math.nan),
+        ("delayed_bound", lambda self, n, means, peaks, peak: math.nan),
+    ],
+)
+def test_a_bound_that_is_no_number_is_named(name, said):
+    kind = dataclass(frozen=True)(type("Odd", (bl.RoundRobin,), {name: said}))
+    with pytest.raises(InvalidArgument, match=rf"{name} of Odd\(actions=3\) must be a number, got"):
+        print(bl.play(bl.Direct(kind(3)), GAME, LAW, rounds=50).bound)
+
+
+@pytest.mark.parametrize("said", [None, 5.0])
+def test_a_theorem_that_is_none_is_named(said):
+    kind = type("Odd", (bl.Direct,), {"theorem": lambda self, case: said})
+    with pytest.raises(InvalidArgument, match=r"theorem of Odd\(.*\) must return a Theorem, or why"):
+        print(bl.play(kind(bl.UCB1(3)), GAME, LAW, rounds=50))
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_regret_that_is_no_number_is_named(engine):
+    @dataclass(frozen=True)
+    class Lost(bl.games.Bernoulli):
+        @staticmethod
+        def regret(params, memory):
+            return math.nan
+
+    with pytest.raises(InvalidArgument, match="says that its regret is NaN, in replication 0"):
+        bl.play(bl.Direct(bl.UCB1(3)), Lost([0.2, 0.5, 0.9]), LAW, rounds=50, engine=engine)
+
+
+def test_who_states_no_replacement_is_not_said_to_keep_something():
+    with pytest.raises(Unsupported, match="the rule of First does not say that it can"):
+        First(bl.UCB1(3)).replace(0)

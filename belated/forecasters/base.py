@@ -416,7 +416,7 @@ class Forecaster(Spelled, ABC):
 
     def _keeps(self) -> str:
         """Why actions cannot be changed or left out under this forecaster."""
-        return "it keeps what it was told of each action"
+        return f"the rule of {type(self).__name__} does not say that it can (`replaces`, `chooses_among`)"
 
     def check_context(self, context: Any) -> Any:
         """Side information as the learner takes it, in a copy that nobody else can change."""

@@ -119,7 +119,7 @@ class Direct(Forecaster):
                 return f"no theorem bounds {name} with these steps and delays"
             if type(learner).bound_at_peak is not Learner.bound_at_peak:
                 return f"no theorem bounds {name} as it is set, with these delays"
-            return "Direct has a bound for i.i.d. rewards only"
+            return "Direct has a bound for i.i.d. rewards only, of which the game states the means"
         peak = None if case.by_action else case.peak
         mean = None if peak is None else float(peak.mean())
         said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), mean)

@@ -66,9 +66,7 @@ def name_of(spec: Any) -> str:
 def check_fields(kind: type[Any]) -> None:
     """Refuse a class with a field that data could not tell from its name."""
     if any(field.name == "name" and field.init for field in dataclasses.fields(kind)):
-        raise InvalidArgument(
-            f"{kind.__name__} cannot have a field called 'name': in data that is its class"
-        )
+        raise InvalidArgument(f"{kind.__name__} cannot have a field called 'name': in data that is its class")
 
 
 def _below(root: type[Any]) -> Iterator[type[Any]]:
