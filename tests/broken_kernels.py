@@ -165,6 +165,12 @@ OUTSIDE = {
 }
 
 
+class NoRewards(Right):
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        raise ValueError("no rewards")  # here
+
+
 class WritesContext(Right):
     context_size = 2
 
