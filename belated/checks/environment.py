@@ -92,6 +92,11 @@ def rewards_are_in_range(game: Game) -> None:
     elif not game.point_size:
         demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
     demand(np.isfinite(regret), f"regret is {regret}")
+    most = n * game.scale
+    demand(
+        abs(regret) <= most * (1.0 + 1e-9),
+        f"regret is {regret:g} after {n} rounds, which cost at most {most:g} by `scale`, {game.scale:g}",
+    )
 
 
 def outcomes_ignore_play(game: Game) -> None:
