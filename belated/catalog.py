@@ -111,6 +111,8 @@ def add(spec: Spec) -> Spec:
     for kind, table in ENTERED.items():
         if not isinstance(spec, type) or not issubclass(spec, kind):
             continue
+        if dataclasses.is_dataclass(spec):
+            saving.check_fields(spec)
         name = spec.__name__.lower()
         known = table.get(name)
         if known is not None and known is not spec and known.__module__.startswith("belated."):

@@ -26,8 +26,15 @@ from numpy.typing import NDArray
 
 from belated.spelling import Spelled
 
-#: What a learner says of itself as it predicts and learns: one that does so otherwise must say it again.
+#: What decides how a learner plays, and what it says of itself as it does: one that plays otherwise says it again.
+PLAYS = (
+    *("predict", "update", "lost", "layout", "params", "start", "supply", "translate"),
+    *("feedback", "smallest", "largest", "in_order"),
+)
 STATED = ("bound", "bound_in", "stochastic_bound", "bound_under_delay", "bound_at_peak", "delayed_bound", "guarantee")
+#: The same of games, and of delay laws.
+PAYS = ("outcome", "regret", "params", "observe", "event", "feedback")
+WAITS = ("kernel", "sampler", "params")
 #: A delay that never ends: the feedback does not come.
 NEVER: int = 2**63 - 1
 #: What a predict kernel returns as its action when it needs something that Python must compute: see `Learner.supply`.
@@ -60,7 +67,8 @@ class PlainLearner(Protocol):
     draws, but cannot tell with which probability, has `states_probability = False` and says NaN.
 
     Where an estimate needs more from prediction time than the four arguments of `update` and the object keeps that
-    only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct.
+    only for its last prediction, it says so with `tolerates_delay = False` and is refused by Direct. With
+    `in_order = True` it is told in the order of its predictions, or refused, as a spec is.
 
     It may also have `replace(action)`: the action is retired and a new one takes its number (see `Learner.replace`).
     """
@@ -81,6 +89,18 @@ def feedback_width(kind: str, actions: int, point_size: int) -> int:
     return {"full": actions, "gradient": point_size}.get(kind, 1)
 
 
+def whole_parents(cls: type, root: type) -> list[type]:
+    """The classes that one derives from in which nothing is missing, below `root`."""
+    return [each for each in cls.__mro__[1:] if issubclass(each, root) and not getattr(each, "__abstractmethods__", 1)]
+
+
+def forget(cls: type, root: type, decides: tuple[str, ...], stated: dict[str, Any]) -> None:
+    """Take away what a class says only because another says it of itself, from which it derives and does otherwise."""
+    if vars(cls).keys() & set(decides) and whole_parents(cls, root):
+        for name in stated.keys() - vars(cls).keys():
+            setattr(cls, name, stated[name])
+
+
 class Learner(Spelled, ABC):
     """A learner as a spec, a layout and two kernels (or three). Subclasses are frozen dataclasses.
 
@@ -94,8 +114,9 @@ class Learner(Spelled, ABC):
 
     A learner must accept predict after predict: a cancelled round is skipped.
 
-    One that derives from another and has a `predict` or `update` of its own does not inherit the other's bounds, nor
-    with a `predict` of its own its `predict_among`: if they hold, it says so (`bound = UCB1.bound`).
+    One that derives from another and plays otherwise (a `predict`, `update`, `params`, `start` or range of its own)
+    does not inherit the other's bounds, nor with a `predict` of its own its `predict_among`: if they hold, it says so
+    (`bound = UCB1.bound`).
     """
 
     #: Raised whenever layout or behaviour changes; saved states carry it.
@@ -190,12 +211,8 @@ class Learner(Spelled, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        parent, own = super(cls, cls), vars(cls)
-        for kernel, stated in (("predict", (*STATED, "predict_among")), ("update", STATED)):
-            if kernel in own and getattr(parent, kernel) is not getattr(Learner, kernel):
-                for name in stated:
-                    if name not in own:
-                        setattr(cls, name, vars(Learner)[name])
+        forget(cls, Learner, PLAYS, {name: vars(Learner)[name] for name in STATED})
+        forget(cls, Learner, ("predict",), {"predict_among": None})
 
     @property
     def feedback_size(self) -> int:
@@ -313,7 +330,8 @@ class Game(Spelled, ABC):
 
     A bound is put beside the regret only where the game says what the theorems ask for: `comparator`, what its regret
     is against; `stochastic` and `means`, if its rewards are i.i.d. draws; `scale`, what regret is measured in. A game
-    that does not say what its regret is against gets no bound and no verdict.
+    that does not say what its regret is against gets no bound and no verdict. One that derives from another and pays
+    otherwise (an `outcome`, `regret`, `params`, ... of its own) says it again.
 
     Kernels see three vectors of float64: `params`, which never change; `memory`, zeros at the start of a replication
     and theirs to use; `feedback`, to be filled with 1 or K numbers (a symbol is one). In the compiled loop they are
@@ -371,6 +389,10 @@ class Game(Spelled, ABC):
             """Whether the forecaster is told of replaced actions by `event`: a field, a property, or nothing (no)."""
             ...
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        forget(cls, Game, PAYS, {"comparator": None, "stochastic": False, "any_round": False})
+
     def __getattr__(self, name: str) -> Any:
         if name == "means":
             return None
@@ -416,7 +438,8 @@ class Game(Spelled, ABC):
 class Delays(Spelled, ABC):
     """The law of the delays tau_1, tau_2, ..., independent of the outcomes.
 
-    To be put inside `Lossy` or `PerAction` as well, derive from `belated.delays.Law`.
+    To be put inside `Lossy` or `PerAction` as well, derive from `belated.delays.Law`. One that derives from another law
+    and has a kernel or params of its own says again what it is: `constant`, `mean`, `maximum`.
     """
 
     #: True when the law looks at the action (then BOLD's theorem does not apply).
@@ -453,6 +476,10 @@ class Delays(Spelled, ABC):
         def maximum(self) -> int | None:
             """The largest delay; `NEVER` if feedback may stay away; None if there is no largest."""
             ...
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        forget(cls, Delays, WAITS, {"constant": False, "mean": None, "maximum": None})
 
     def __getattr__(self, name: str) -> Any:
         if name in ("mean", "maximum"):

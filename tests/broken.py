@@ -300,6 +300,17 @@ class Generous(WrongGame):
 
 
 @dataclass(frozen=True)
+class CountsCents(WrongGame):
+    """Regret in another unit than its scale says."""
+
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = float((round_ + action) % 2)
+        memory[0] += 100.0
+        return feedback[0]
+
+
+@dataclass(frozen=True)
 class Reacts(WrongGame):
     """Pays an action only if it was not played before: not oblivious."""
 

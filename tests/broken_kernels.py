@@ -165,6 +165,46 @@ OUTSIDE = {
 }
 
 
+class NoRewards(Right):
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        raise ValueError("no rewards")  # here
+
+
+class WritesContext(Right):
+    context_size = 2
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        context[0] += 1.0  # here
+
+
+class WritesFeedback(Right):
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        feedback[0] -= 0.5  # here
+
+
+class ReturnsTruth(Right):
+    @staticmethod
+    def predict(params, state, context, draw):
+        return state.predictions > 3, 1.0
+
+
+class WritesGlobal(Right):
+    @staticmethod
+    def predict(params, state, context, draw):
+        global written
+        written = 1
+        return 0, 1.0
+
+
+class SaysNothing(WrongGame):
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        feedback[0] = 1.0
+
+
 class WritesMemory(WrongGame):
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
@@ -223,6 +263,27 @@ OUTSIDE_GAMES = {
     Shows: ("observe", "context[1] is outside"),
     Announces: ("event", "params[1] is outside"),
 }
+
+
+class OutOfCards(WrongGame):
+    @staticmethod
+    def outcome(params, memory, k0, k1, round_, action, feedback):
+        if round_ > 5:
+            raise ValueError("out of cards")  # here
+        feedback[0] = 1.0
+        return 1.0
+
+
+class OutOfCardsAtTheEnd(WrongGame):
+    @staticmethod
+    def regret(params, memory):
+        raise ValueError("out of cards")  # here
+
+
+def raises_late(params, k0, k1, round_, action):
+    if round_ > 5:
+        raise ValueError("no delay is known")  # here
+    return 1
 
 
 def past_the_end(params, k0, k1, round_, action):

@@ -222,3 +222,49 @@ def test_a_spec_that_cannot_be_looked_at_fails_with_its_own_error(monkeypatch):
     monkeypatch.setattr(blame, "kernels_of", lambda spec: 1 / 0)
     with pytest.raises((KeyError, AttributeError), match="meen"):
         bl.Direct(broken.WrongField()).predict()
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+@pytest.mark.parametrize("kind", [broken.OutOfCards, broken.OutOfCardsAtTheEnd])
+def test_an_exception_in_a_game_ends_the_play(kind, engine):
+    """It was lost where a kernel is called by its address, and what happened to be in memory was played on with."""
+    name = "outcome" if kind is broken.OutOfCards else "regret"
+    with pytest.raises(BadKernel, match="ValueError: out of cards") as caught:
+        bl.play(bl.Direct(bl.UCB1(2)), kind(), LAW, rounds=20, engine=engine)
+    assert_told(str(caught.value), kind(), name, getattr(kind, name))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+def test_an_exception_in_a_delay_law_ends_the_play(engine):
+    law = broken.law_of(broken.raises_late)
+    with pytest.raises(BadKernel, match="ValueError: no delay is known") as caught:
+        bl.play(bl.Direct(bl.UCB1(3)), GAME, law, rounds=20, engine=engine)
+    assert_told(str(caught.value), law, "kernel", broken.raises_late)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "python"])
+def test_an_exception_in_a_learner_is_named(engine):
+    with pytest.raises(BadKernel, match="ValueError: no rewards") as caught:
+        bl.play(bl.Direct(broken.NoRewards()), GAME, LAW, rounds=20, engine=engine)
+    assert_told(str(caught.value), broken.NoRewards(), "update", broken.NoRewards.update)
+
+
+@pytest.mark.parametrize("kind", [broken.WritesContext, broken.WritesFeedback])
+def test_what_a_kernel_is_given_to_read_it_does_not_write(kind):
+    with pytest.raises(CheckFailed, match="which kernels only read") as caught:
+        checks.check_learner(kind())
+    assert f"line {broken.marked(kind.update)}" in str(caught.value)
+
+
+@pytest.mark.skipif(not COMPILED, reason="the compiler refuses them")
+@pytest.mark.parametrize("kind", [broken.ReturnsTruth, broken.WritesGlobal])
+def test_the_checks_say_that_they_failed(kind):
+    """Whatever is wrong: who runs a check catches one error."""
+    with pytest.raises(CheckFailed, match="predict"):
+        checks.check_learner(kind())
+
+
+@pytest.mark.skipif(not COMPILED, reason="the compiler refuses it")
+def test_a_game_without_an_answer_fails_its_check():
+    with pytest.raises(CheckFailed, match="outcome"):
+        checks.check_game(broken.SaysNothing())

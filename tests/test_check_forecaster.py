@@ -14,8 +14,10 @@ import belated as bl
 from belated import checks
 from belated.checks import CheckFailed
 from belated.checks import forecaster as contract
+from belated.checks import learner as learner_contract
+from belated.checks.contract import allowed
 from belated.checks.probes import OrderedProbe
-from belated.errors import BadKernel, Unsupported
+from belated.errors import BadKernel, InvalidArgument, Unsupported
 from belated.kernels.compile import COMPILED, kernel
 from tests import broken_promises
 
@@ -271,6 +273,8 @@ class States(Sound):
 class LeavesItsMarks(bl.Paced):
     """Needs three marks."""
 
+    kernels = bl.Paced.kernels
+
     def marks(self, instances: int) -> int:
         return 2
 
@@ -316,8 +320,36 @@ class HoldsOn(Sound):
 class FewMarks(bl.QPMD):
     """Its kernels write more marks than it says."""
 
+    kernels = bl.QPMD.kernels
+
     def marks(self, instances: int) -> int:
         return 1
+
+
+class NeverTells(Sound):
+    """Puts all feedback into a queue, from which it takes nothing."""
+
+    def queues(self):
+        return 1
+
+    def deliver(self, room, letter, feedback):
+        room.push(0, letter, feedback)
+
+
+class AnotherQueue(Sound):
+    """Has one queue, and uses its third."""
+
+    def queues(self):
+        return 1
+
+    def choose(self, room, context):
+        seat = room.seat()
+        if (found := room.pop(2)) is not None:
+            seat.answer(*found)
+        return seat, *seat.ask(context)
+
+    def deliver(self, room, letter, feedback):
+        room.push(2, letter, feedback)
 
 
 BROKEN = [
@@ -332,6 +364,8 @@ BROKEN = [
     (contract.tells_once, TellsOthersTwice, {}, "twice"),
     (contract.tells_once, MakesUp, {}, "has not come"),
     (contract.tells_once, TellsNothing, {}, "nothing"),
+    (contract.tells_once, NeverTells, {}, r"tells its learner nothing, though \d+ feedbacks wait"),
+    (contract.tells_once, AnotherQueue, {}, r"into queue 2, and says queues\(\) = 1"),
     (contract.counts_are_certified, Boasts, {}, "nothing is ever out"),
     (contract.can_be_taken_back, KeepsBeside, {}, "taken back"),
     (contract.saved_continues, KeepsBeside, {}, "from_bytes"),
@@ -339,7 +373,7 @@ BROKEN = [
     (contract.lives_in_a_ledger, LooksAround, {}, "in a service"),
     (contract.lives_in_a_ledger, ByTicket, {}, "in a service"),
     (contract.compiled_is_python, OtherKernels, {}, "compiled and Python differ"),
-    (contract.counts_are_certified, States, {}, "theorem must return"),
+    (contract.counts_are_certified, States, {}, "theorem of .* must return"),
     (contract.probabilities_are_propensities, Holds, {}, "draws of one decision"),
     (contract.probabilities_are_propensities, PicksAny, {}, "draws of one decision"),
     (contract.chooses_among_those, PicksAny, {}, "was to choose among"),
@@ -549,3 +583,42 @@ def test_size_matters_in_the_example() -> None:
     )
     direct = bl.play(bl.Direct(bl.UCB1(3)), game, law, rounds=500, record=True, engine="python")
     assert np.array_equal(small.actions, direct.actions) and not np.array_equal(large.actions, direct.actions)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"seats": "2"}, "seats of Odd must be a whole number, got '2'"),
+        ({"seats": -1}, "seats of Odd must be >= 0, got -1"),
+        ({"queues": lambda self: "1"}, r"queues\(\) of Odd must be a whole number, got '1'"),
+        ({"queues": lambda self: -1}, r"queues\(\) of Odd must be >= 0, got -1"),
+        ({"layout": lambda self: np.dtype("f8")}, r"layout\(\) of Odd must be None or a dtype with named fields"),
+        ({"layout": lambda self: "f8"}, r"layout\(\) of Odd must be None or a dtype with named fields, got 'f8'"),
+    ],
+)
+def test_a_rule_that_needs_what_cannot_be_is_refused(stated, says):
+    kind = type("Odd", (Sound,), stated)
+    with pytest.raises(InvalidArgument, match=says):
+        kind(bl.UCB1(3))
+
+
+def test_the_check_of_a_learner_does_not_depend_on_whose_forecasters_are_entered(monkeypatch):
+    class TakesTurns(Sound):
+        """Two instances in turn: not what the learner plays alone, and no kernels."""
+
+        seats = 2
+
+        def choose(self, room, context):
+            seat = room.seat(room.round % 2)
+            return seat, *seat.ask(context)
+
+        def deliver(self, room, letter, feedback):
+            room.seat(letter.seat).answer(letter, feedback)
+
+        def release(self, room, letter):
+            room.seat(letter.seat).lost(letter)
+
+    monkeypatch.setitem(bl.catalog.FORECASTERS, "takesturns", TakesTurns)
+    learner_contract.no_delay_is_the_base(bl.UCB1(3))
+    learner_contract.saved_continues(bl.UCB1(3))
+    assert TakesTurns not in allowed(bl.UCB1(3)) and bl.BOLD in allowed(bl.UCB1(3))

@@ -151,6 +151,7 @@ BROKEN = [
     (learner.grows_as_it_replaces, broken.GrowsTwice(3), {}),
     (learner.bound_is_a_bound, broken.Convex(3), {}),
     (environment.rewards_are_in_range, broken.Generous(), {}),
+    (environment.rewards_are_in_range, broken.CountsCents(), {}),
     (environment.outcomes_ignore_play, broken.Reacts(), {}),
     (environment.outcomes_ignore_play, broken.Surprises(), {}),
     (environment.outcomes_ignore_play, broken.Overreaches(), {}),

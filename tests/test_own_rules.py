@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,6 +188,75 @@ def test_who_changes_no_rule_inherits_all():
             super().check(learner)
 
     assert Named.theorem is bl.BOLD.theorem and Named.kernels is bl.BOLD.kernels and Named.propensity
+
+
+@pytest.mark.parametrize(
+    ("parent", "name", "other"),
+    [
+        (bl.BOLD, "grows", False),  # the inherited kernels took instances that were not there, and the process died
+        (bl.BOLD, "seats", 2),
+        (bl.BOLD, "layout", lambda self: np.dtype([("count", "i8")])),
+        (bl.QPMD, "begin", lambda self, room: None),  # QPMD has none itself
+        (bl.QPMD, "queues", lambda self: 1),
+        (bl.QPMD, "marks", lambda self, instances: 1),
+        (bl.BOLD, "params", lambda self: {}),
+        (bl.BOLD, "kernels", bl.Direct.kernels),
+    ],
+)
+def test_who_changes_what_a_rule_stands_on_inherits_no_claims(parent, name, other):
+    kind = type("Other", (parent,), {name: other, "__doc__": "Another room."})
+    assert kind.theorem is bl.Forecaster.theorem and kind.identities is bl.Forecaster.identities
+    assert kind.kernels is (other if name == "kernels" else bl.Forecaster.kernels) and not kind.propensity
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("params", lambda self: {"rate": 0.0}),
+        ("start", lambda self, state: None),
+        ("lost", staticmethod(lambda params, state, context, action, probability: None)),
+        ("largest", 10.0),
+        ("in_order", True),
+    ],
+)
+def test_who_changes_what_a_kernel_stands_on_inherits_no_bound(name, other):
+    kind = dataclass(frozen=True)(type("Other", (bl.Exp3,), {name: other}))
+    assert kind(3).bound(100.0) is None and kind.guarantee == "none stated" and bl.Exp3(3).bound(100.0) is not None
+
+
+def test_a_game_that_pays_otherwise_than_its_parent_gets_no_bound():
+    @dataclass(frozen=True)
+    class Half(bl.games.Bernoulli):
+        @staticmethod
+        def outcome(params, memory, k0, k1, round_, action, feedback):
+            feedback[0] = 0.5
+            return 0.5
+
+    @dataclass(frozen=True)
+    class Said(Half):
+        comparator = "action"
+
+    played = [bl.play(bl.DelayedUCB1(3), kind([0.2, 0.5, 0.9]), LAW, rounds=50) for kind in (Half, Said)]
+    assert "does not say what its regret is against" in played[0].bound_reason
+    assert "i.i.d." in played[1].bound_reason and not Said.stochastic
+    assert bl.play(bl.DelayedUCB1(3), GAME, LAW, rounds=50).bound is not None
+
+
+def test_a_law_that_waits_otherwise_than_its_parent_says_what_it_is():
+    @dataclass(frozen=True)
+    class Rising(bl.delays.Constant):
+        @property
+        def kernel(self):
+            return rising
+
+    law = Rising(3)
+    assert (law.constant, law.mean, law.maximum) == (False, None, None)
+    assert (bl.delays.Constant(3).constant, bl.delays.Constant(3).maximum) == (True, 3)
+
+
+@bl.kernel
+def rising(params, k0, k1, round_, action):
+    return round_ % 50
 
 
 def test_who_changes_a_kernel_inherits_no_bound():
@@ -385,3 +455,70 @@ def test_a_new_version_of_a_learner_keeps_what_copies_have_open():
 def test_records_in_plain_python_say_what_they_are():
     rows = np.zeros(1, [("x", "i8")]).view(PlainRecords)
     assert rows[0].dtype.names == ("x",)  # which taking over an earlier version looks at
+
+
+def test_a_field_is_not_taken_for_the_name_of_its_class():
+    """A forecaster with name="bold" came back from its bytes as a BOLD."""
+
+    class Called(bl.Direct):
+        """Has a name."""
+
+        name: str = "mine"
+
+    @dataclass(frozen=True)
+    class Known(bl.UCB1):
+        name: str = "mine"
+
+    for kind, spec in ((Called, Called(bl.UCB1(3), name="bold")), (Known, bl.BOLD(Known(3, name="klucb")))):
+        with pytest.raises(InvalidArgument, match="cannot have a field called 'name'"):
+            bl.catalog.add(kind)
+        with pytest.raises(InvalidArgument, match="cannot have a field called 'name'"):
+            spec.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["update", "kernels", "actions", "check", "seed", "learner"])
+def test_a_parameter_does_not_take_the_place_of_a_method(name):
+    with pytest.raises(InvalidArgument, match=f"Odd cannot have a parameter called '{name}'"):
+        type("Odd", (bl.Direct,), {"__annotations__": {name: int}, name: 3})
+
+
+# --- what is stated is a number ---
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bound_under_delay", lambda self, n, total: math.nan),  # it was shown as n, and called vacuous
+        ("bound_under_delay", lambda self, n, total: "5"),
+        ("bound_at_peak", lambda self, n, peak, constant: math.nan),
+        ("delayed_bound", lambda self, n, means, peaks, peak: math.nan),
+    ],
+)
+def test_a_bound_that_is_no_number_is_named(name, said):
+    kind = dataclass(frozen=True)(type("Odd", (bl.RoundRobin,), {name: said}))
+    with pytest.raises(InvalidArgument, match=rf"{name} of Odd\(actions=3\) must be a number, got"):
+        print(bl.play(bl.Direct(kind(3)), GAME, LAW, rounds=50).bound)
+
+
+@pytest.mark.parametrize("said", [None, 5.0])
+def test_a_theorem_that_is_none_is_named(said):
+    kind = type("Odd", (bl.Direct,), {"theorem": lambda self, case: said})
+    with pytest.raises(InvalidArgument, match=r"theorem of Odd\(.*\) must return a Theorem, or why"):
+        print(bl.play(kind(bl.UCB1(3)), GAME, LAW, rounds=50))
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_regret_that_is_no_number_is_named(engine):
+    @dataclass(frozen=True)
+    class Lost(bl.games.Bernoulli):
+        @staticmethod
+        def regret(params, memory):
+            return math.nan
+
+    with pytest.raises(InvalidArgument, match="says that its regret is NaN, in replication 0"):
+        bl.play(bl.Direct(bl.UCB1(3)), Lost([0.2, 0.5, 0.9]), LAW, rounds=50, engine=engine)
+
+
+def test_who_states_no_replacement_is_not_said_to_keep_something():
+    with pytest.raises(Unsupported, match="the rule of First does not say that it can"):
+        First(bl.UCB1(3)).replace(0)

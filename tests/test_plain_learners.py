@@ -302,3 +302,36 @@ except AttributeError as error:
         "bl.adapters.river needs river: pip install 'belated[river]'",
         "module 'belated.adapters' has no attribute 'tensorflow'",
     ]
+
+
+class Hears:
+    """A plain learner that wants to be told in order."""
+
+    actions = 3
+    in_order = True
+
+    def __init__(self):
+        self.heard = []
+
+    def predict(self, context):
+        return 0, 1.0
+
+    def update(self, context, action, probability, feedback):
+        self.heard.append(feedback)
+
+
+@pytest.mark.parametrize("make", [Hears, lambda: Hears()], ids=["class", "function"])
+def test_a_plain_learner_is_told_in_order_too(make):
+    f = bl.Direct(make)
+    first, second, third = (f.predict() for _ in range(3))
+    f.update(third.ticket, 0.3)
+    f.update(second.ticket, 0.2)
+    _, take_back = f.trial()
+    take_back()
+    f.predict()
+    assert f._room.seats[0].learner.heard == []
+    f.update(first.ticket, 0.1)
+    f.predict()
+    assert f._room.seats[0].learner.heard == [0.1, 0.2, 0.3]
+    with pytest.raises(bl.errors.Unsupported, match="Hears, which must be told in order"):
+        bl.SDB(make)

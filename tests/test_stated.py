@@ -1,5 +1,6 @@
 """What games, laws and learners of somebody's own state of themselves: nonsense is refused by name."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,9 @@ def test_means_are_stated_and_true():
     with pytest.raises(CheckFailed, match=r"action 0: mean 0.1 is stated, 0.7.* is paid in 2000 rounds"):
         environment.means_are_the_means(also(means=(0.1, 0.9)))
     with pytest.raises(CheckFailed, match=r"action 1: its gap is 0.3 by the means, its regret -0.0005 a round"):
-        environment.means_are_the_means(also(regret=staticmethod(lambda params, memory: -1.0)))
+        environment.means_are_the_means(
+            also(regret=staticmethod(lambda params, memory: -1.0), stochastic=True, comparator="action")
+        )
     with pytest.raises(CheckFailed, match="says stochastic = True: state its means too"):
         environment.states_what_it_is(also(means=None))
 
@@ -151,6 +154,22 @@ def test_a_division_by_a_count_of_zero_is_found():
     [
         ({"smallest": 1.0}, "smallest of Stated must be below largest, got 1.0 and 1.0"),
         ({"smallest": 2.0}, "smallest of Stated must be below largest, got 2.0 and 1.0"),
+        ({"feedback": "bandits"}, "feedback of Stated must be one of bandit, full, .* got 'bandits'"),
+        ({"context_size": -1}, "context_size of Stated must be >= 0, got -1"),
+        ({"context_limit": math.nan}, "context_limit of Stated must be finite, got nan"),
+        ({"version": "1"}, "version of Stated must be a whole number, got '1'"),
+        ({"lost": 3}, "lost of Stated must be a kernel, got 3"),
+        ({"layout": lambda self: None}, "layout.. of Stated must be a dtype with named fields of numbers, got None"),
+        ({"layout": lambda self: np.dtype("f8")}, "must be a dtype with named fields of numbers, got dtype"),
+        ({"layout": lambda self: [("total", "O")]}, "must be a dtype with named fields of numbers, got .*'O'"),
+        ({"layout": lambda self: [("total", ">f8")]}, "must be a dtype with named fields of numbers, got .*'>f8'"),
+        ({"params": lambda self: [1.0]}, r"params\(\) of Stated must be a dictionary, got \[1.0\]"),
+        (
+            {"params": lambda self: {"rate": "1"}},
+            "of Stated must be numbers and arrays of them by name, got 'rate': '1'",
+        ),
+        ({"params": lambda self: {"rows": [[1], [2, 3]]}}, "must be numbers and arrays of them by name, got 'rows'"),
+        ({"params": lambda self: {"large": 2**63}}, "must be numbers and arrays of them by name, got 'large'"),
         (
             {"__init__": lambda self: object.__setattr__(self, "actions", "3")},
             "actions of Stated must be a whole number",

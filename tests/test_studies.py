@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -123,6 +124,48 @@ def test_a_changed_constant_makes_another_cell(monkeypatch):
     before = Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key
     monkeypatch.setattr(bl.EpsilonGreedy, "params", lambda self: {"epsilon": 0.9})
     assert Play(bl.BOLD(bl.EpsilonGreedy(3)), cell().game, cell().delays, 300).key != before
+
+
+def turns(room):
+    return room.round % 2
+
+
+class TakesTurns(bl.Forecaster):
+    """A rule of somebody's own, in Python, with a method and a function that it calls."""
+
+    seats = 2
+
+    def choose(self, room, context):
+        seat = room.seat(self.which(room))
+        return seat, *seat.ask(context)
+
+    def which(self, room):
+        return turns(room)
+
+    def deliver(self, room, letter, feedback):
+        room.seat(letter.seat).answer(letter, feedback)
+
+    def release(self, room, letter):
+        room.seat(letter.seat).lost(letter)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "other"),
+    [
+        (bl.UCB1, "predict", bl.RoundRobin.predict),
+        (bl.UCB1, "update", bl.RoundRobin.update),
+        (TakesTurns, "which", lambda self, room: 0),
+        (TakesTurns, "seats", 3),
+        (TakesTurns, "identities", lambda self, counts: {}),
+        (sys.modules[__name__], "turns", lambda room: 1),
+    ],
+)
+def test_whatever_a_rule_in_python_does_is_part_of_its_key(owner, name, other, monkeypatch):
+    """Its learner's kernels too: a study that was run again had kept the results of the learner before."""
+    played = Play(TakesTurns(bl.UCB1(3)), cell().game, cell().delays, 300)
+    assert replace(played).key == played.key
+    monkeypatch.setattr(owner, name, staticmethod(other) if owner is bl.UCB1 else other)
+    assert replace(played).key != played.key
 
 
 def test_a_kernel_without_a_description_is_refused(monkeypatch):

@@ -77,6 +77,10 @@ def _failing(spec: Any, name: str) -> Iterator[None]:
         what = str(error) if isinstance(error, guard.Outside | AttributeError) else f"{type(error).__name__}: {error}"
         if isinstance(error, ZeroDivisionError | FloatingPointError) or "math domain" in what:
             what += " (compiled code goes on with inf or NaN: guard x / 0 and log 0)"
+        if "read-only" in what:
+            what = (
+                "it writes into context, feedback or allowed, which kernels only read: a ticket would keep the change"
+            )
         raise CheckFailed(traced(spec, name, error, what)) from error
 
 
@@ -118,7 +122,7 @@ class _Player:
 
     def ask(self, context: Any, among: Any = None) -> tuple[int, float]:
         name = "predict" if among is None else "predict_among"
-        rest = () if among is None else (guard.Guarded.over(among, "allowed"),)
+        rest = () if among is None else (_vector(among, "allowed", np.int64),)
         self.state.predictions += 1
         draw = source(learner_draw)(*KEY, self.predictions, self._number)
         for times in range(1, 10_000):
@@ -159,8 +163,11 @@ class _Player:
         self._calls["update"](self.params, self.state, *given)
 
 
-def _vector(values: Any, name: str) -> guard.Guarded:
-    return guard.Guarded.over(np.zeros(0) if values is None else np.array(values, float), name)
+def _vector(values: Any, name: str, kind: Any = float) -> guard.Guarded:
+    """What a kernel is given to read."""
+    made = np.zeros(0) if values is None else np.array(values, kind)
+    made.flags.writeable = False
+    return guard.Guarded.over(made, name)
 
 
 def _rounds(spec: Game | Delays) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from belated import catalog, delays, games
+from belated import catalog, delays, forecasters, games
 from belated.checks import arenas
 from belated.engine.play import play
 from belated.errors import BelatedError, Unsupported
 from belated.forecasters import Forecaster
 from belated.forecasters.instance import Instance
+from belated.kernels.blame import blamed
 from belated.kernels.sets import set_of
 from belated.protocols import Delays, Game, Learner
 
@@ -22,6 +24,18 @@ FAR = 1e6
 
 class CheckFailed(BelatedError, AssertionError):
     """A contract check found a fault."""
+
+
+@contextmanager
+def checking(spec: Any) -> Iterator[None]:
+    """Whatever belated refuses inside is a fault that the checks of this spec found."""
+    try:
+        with blamed(spec):
+            yield
+    except CheckFailed:
+        raise
+    except BelatedError as error:
+        raise CheckFailed(str(error)) from error
 
 
 def demand(truth: Any, message: str) -> None:
@@ -58,8 +72,12 @@ def over(forecaster: Forecaster, *learners: Learner) -> Forecaster | None:
 
 
 def allowed(learner: Learner) -> list[type[Forecaster]]:
-    """The forecasters that may play a learner."""
-    return [forecaster for forecaster in catalog.FORECASTERS.values() if accepts(forecaster, learner)]
+    """Those of belated's forecasters that may play a learner.
+
+    Others in the catalog are somebody's own: they need not have kernels, nor play at delay 0 what the learner plays.
+    """
+    ours = (catalog.FORECASTERS.get(name.lower()) for name in forecasters.__all__)
+    return [forecaster for forecaster in ours if forecaster is not None and accepts(forecaster, learner)]
 
 
 #: What compiled and Python runs must agree in.

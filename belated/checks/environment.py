@@ -11,12 +11,11 @@ import numpy as np
 from belated.catalog import build, to_data
 from belated.checks.arenas import Wanders
 from belated.checks.bounds import actions_of, keeps_to_the_rules, looks_at_actions_only_if_it_says, stays_in_its_arrays
-from belated.checks.contract import CheckFailed, demand, demand_frozen_data
+from belated.checks.contract import CheckFailed, checking, demand, demand_frozen_data
 from belated.engine.play import play
 from belated.errors import InvalidArgument
 from belated.forecasters import Direct
 from belated.games import Bernoulli
-from belated.kernels.blame import blamed
 from belated.kernels.compile import kernel, plain
 from belated.kernels.random import key_of
 from belated.kernels.stated import check_stated
@@ -93,6 +92,11 @@ def rewards_are_in_range(game: Game) -> None:
     elif not game.point_size:
         demand(np.array_equal(own, rewards), "the feedback for the played action is not its reward")
     demand(np.isfinite(regret), f"regret is {regret}")
+    most = n * game.scale
+    demand(
+        abs(regret) <= most * (1.0 + 1e-9),
+        f"regret is {regret:g} after {n} rounds, which cost at most {most:g} by `scale`, {game.scale:g}",
+    )
 
 
 def outcomes_ignore_play(game: Game) -> None:
@@ -303,13 +307,13 @@ DELAY_CHECKS: tuple[Callable[[Delays], None], ...] = (
 
 def check_game(game: Game) -> None:
     """All checks of a game."""
-    with blamed(game):
+    with checking(game):
         for check in GAME_CHECKS:
             check(game)
 
 
 def check_delays(law: Delays) -> None:
     """All checks of a delay law."""
-    with blamed(law):
+    with checking(law):
         for check in DELAY_CHECKS:
             check(law)

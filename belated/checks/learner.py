@@ -18,6 +18,7 @@ from belated.checks.contract import (
     allowed,
     answer_of,
     arena,
+    checking,
     choice_of,
     compare,
     context_of,
@@ -41,7 +42,6 @@ from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD, SDB, Direct, Forecaster, Paced
 from belated.forecasters.instance import Instance
 from belated.games import Replaced
-from belated.kernels.blame import blamed
 from belated.kernels.random import key_of
 from belated.protocols import NEVER, Delays, Game, Learner
 
@@ -404,6 +404,6 @@ LEARNER_CHECKS: tuple[Callable[[Learner], None], ...] = (
 
 def check_learner(learner: Learner) -> None:
     """All of them."""
-    with blamed(learner):
+    with checking(learner):
         for check in LEARNER_CHECKS:
             check(learner)

@@ -18,7 +18,7 @@ from belated.engine.progress import Progress
 from belated.engine.result import Integers, Result
 from belated.engine.threads import run_compiled, run_on_gpu, run_plain
 from belated.engine.workspace import Setting, Tables, kernels_of
-from belated.errors import InvalidArgument, Unsupported
+from belated.errors import InvalidArgument, InvalidFeedback, Unsupported
 from belated.forecasters import Forecaster
 from belated.kernels.asked import bad_law
 from belated.kernels.blame import blamed
@@ -103,6 +103,9 @@ def play(
             run_compiled(setting, tables, threads, shown)
         else:
             run_plain(setting, tables, shown)
+    if np.isnan(tables.regret).any():  # which no verdict could be made of
+        number = int(np.isnan(tables.regret).any(axis=1).argmax())
+        raise InvalidFeedback(f"{game!r} says that its regret is NaN, in replication {number}")
     return gather(setting, tables, time.perf_counter() - began)
 
 

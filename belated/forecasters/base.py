@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import secrets
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from belated.forecasters import saving
 from belated.forecasters.keeping import kept
 from belated.forecasters.process import Process, adapter_hint, shown
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
-from belated.protocols import Decision, Floats, Learner
+from belated.protocols import Decision, Floats, Learner, whole_parents
 from belated.spelling import Spelled
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ SIMPLE: dict[str, Callable[[str, Any], Any]] = {
 }
 #: What NaN comes as.
 FLOATS = (float, np.floating)
-#: The rule; and what a forecaster says of its rule, which says nothing of another's.
-RULE = {"choose", "deliver", "release", "begin"}
+#: The rule, and the room that it is made for; and what a forecaster says of it, which says nothing of another's.
+RULE = {"choose", "deliver", "release", "begin", "start", "layout", "params", "kernels", "marks", "pool", "queues"}
+RULE |= {"seats", "grows", "counts_asks"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
     *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "tells_late", "numbers_letters"),
@@ -112,6 +114,7 @@ class Forecaster(Spelled, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._check_names()
         if cls._changes_the_rule():
             for name in STATED:
                 if name not in vars(cls):
@@ -119,12 +122,23 @@ class Forecaster(Spelled, ABC):
         dataclass(frozen=True, eq=False, repr=False)(cls)
 
     @classmethod
+    def _check_names(cls) -> None:
+        """A parameter has not the name of something that every forecaster has: it would stand in its place."""
+        fields = {each.name for each in dataclasses.fields(Forecaster)}
+        for name, kind in inspect.get_annotations(cls).items():
+            method = vars(Forecaster).get(name)
+            if "ClassVar" not in str(kind) and (name in fields or callable(method) or isinstance(method, property)):
+                raise InvalidArgument(
+                    f"{cls.__name__} cannot have a parameter called {name!r}: every forecaster has it"
+                )
+
+    @classmethod
     def _changes_the_rule(cls) -> bool:
         """Whether it derives from a forecaster and does something else: then what that states does not hold for it."""
-        parents = [each for each in cls.__mro__[1:] if issubclass(each, Forecaster) and each is not Forecaster]
-        known = {name for each in parents for name in vars(each) if not name.startswith("__")}
+        parents = whole_parents(cls, Forecaster)
+        helpers = {name for each in parents for name in vars(each).keys() - vars(Forecaster).keys()}
         own = {name for name, value in vars(cls).items() if callable(value) or isinstance(value, property)}
-        return bool(own & known & (RULE | (known - vars(Forecaster).keys())))
+        return bool(parents) and bool(RULE & vars(cls).keys() or own & helpers)
 
     def __post_init__(self) -> None:
         learner = self.learner
@@ -146,6 +160,16 @@ class Forecaster(Spelled, ABC):
             simple = SIMPLE.get(each.type if isinstance(each.type, str) else getattr(each.type, "__name__", ""))
             if each.init and simple is not None:
                 object.__setattr__(self, each.name, simple(each.name, getattr(self, each.name)))
+
+    def _check_kept(self) -> None:
+        """What a rule says that it needs can be had; its parameters have been checked, which may decide it."""
+        name, layout, queues = type(self).__name__, self.layout(), self.queues()
+        require.integer(f"seats of {name}", self.seats, low=0)
+        require.integer(f"queues() of {name}", queues, low=0)
+        if layout is not None and getattr(layout, "names", None) is None:
+            raise InvalidArgument(f"layout() of {name} must be None or a dtype with named fields, got {layout!r}")
+        if self.seats == 0 and (layout is not None or queues):
+            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
 
     def _check_range(self) -> tuple[float, float]:
         learner = self.learner
@@ -171,10 +195,8 @@ class Forecaster(Spelled, ABC):
                 "use Direct"
             )
         self.check(room.spec or room.seats[0].learner)
-        if self.seats == 0 and (self.layout() is not None or self.queues()):
-            name = type(self).__name__
-            raise InvalidArgument(f"{name} keeps notes or queues, which stand beside its first instance: seats is 0")
-        if room.spec is not None and room.spec.in_order and not self.keeps_order:
+        self._check_kept()
+        if getattr(room.spec or room.seats[0].learner, "in_order", False) and not self.keeps_order:
             name, called = type(self).__name__, self._called()
             raise Unsupported(f"{name} cannot play {called}, which must be told in order: use Direct or BOLD")
         room.begin()
@@ -394,7 +416,7 @@ class Forecaster(Spelled, ABC):
 
     def _keeps(self) -> str:
         """Why actions cannot be changed or left out under this forecaster."""
-        return "it keeps what it was told of each action"
+        return f"the rule of {type(self).__name__} does not say that it can (`replaces`, `chooses_among`)"
 
     def check_context(self, context: Any) -> Any:
         """Side information as the learner takes it, in a copy that nobody else can change."""

@@ -67,7 +67,7 @@ class Direct(Forecaster):
     @property
     def in_order(self) -> bool:
         """Whether feedback is held back until that of all earlier predictions is in."""
-        return bool(getattr(self.learner, "in_order", False))
+        return bool(getattr(self._spec or self._room.seats[0].learner, "in_order", False))
 
     def layout(self) -> np.dtype[Any] | None:
         return np.dtype([("told", "i8")]) if self.in_order else None
@@ -119,7 +119,7 @@ class Direct(Forecaster):
                 return f"no theorem bounds {name} with these steps and delays"
             if type(learner).bound_at_peak is not Learner.bound_at_peak:
                 return f"no theorem bounds {name} as it is set, with these delays"
-            return "Direct has a bound for i.i.d. rewards only"
+            return "Direct has a bound for i.i.d. rewards only, of which the game states the means"
         peak = None if case.by_action else case.peak
         mean = None if peak is None else float(peak.mean())
         said = learner.delayed_bound(case.n, case.means, case.peaks.mean(axis=0), mean)

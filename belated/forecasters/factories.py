@@ -66,9 +66,9 @@ def _told(thing: Any, where: str, seen: dict[int, Any]) -> Iterator[str]:
     seen[id(thing)] = thing
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         yield f"{where}={thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
-    elif isinstance(thing, ModuleType) and not _is_installed(thing.__name__):
+    elif isinstance(thing, ModuleType) and not _of_package(thing.__name__):
         yield f"{where}: {hashlib.sha256(Path(str(thing.__file__)).read_bytes()).hexdigest()}"
-    elif isinstance(thing, ModuleType) or _installed(thing):
+    elif isinstance(thing, ModuleType) or is_installed(thing):
         yield f"{where}: {_version(thing)}"
     else:
         for name, part in _parts(thing, where):
@@ -130,14 +130,14 @@ def _constant(value: Any) -> str:
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def _installed(thing: Any) -> bool:
+def is_installed(thing: Any) -> bool:
     """Whether a function or class is of an installed package, of Python or of belated."""
     if not isinstance(thing, type | FunctionType) and not inspect.isbuiltin(thing):
         return False
-    return _is_installed(getattr(thing, "__module__", None) or "builtins")
+    return _of_package(getattr(thing, "__module__", None) or "builtins")
 
 
-def _is_installed(name: str) -> bool:
+def _of_package(name: str) -> bool:
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if name.split(".")[0] == "belated" or (file is None and name != "__main__"):

@@ -34,19 +34,21 @@ _new = tuple.__new__
 class Chair:
     """An instance in a process: `Seat` over a learner that is a spec at work, or a plain one."""
 
-    __slots__ = ("learner", "number", "pool", "room")
+    __slots__ = ("learner", "number", "pool", "predictions", "room")
 
     def __init__(self, room: Process, number: int, pool: int, learner: Any) -> None:
         self.room = room
         self.number = number
         self.pool = pool
         self.learner = learner
+        self.predictions = 0  # of a plain learner: the state of a spec counts its own
 
     def ask(self, context: Any) -> tuple[Any, float]:
         room = self.room
         if room.keeps:
             room.keep(self)
         said = check_prediction(room, self.learner.predict(context))
+        self.predictions += 1
         if room.asked is not None and self.number == 0:
             room.asked[room.cell(context, said[0])] += 1
         return said
@@ -195,8 +197,9 @@ class Process:
             before = learner.state.copy()
             self._undo.append(lambda: learner.state.__setitem__(slice(None), before))
         else:
-            copied = copy.deepcopy(learner)
+            copied, predictions = copy.deepcopy(learner), seat.predictions
             self._undo.append(lambda: setattr(seat, "learner", copied))
+            self._undo.append(lambda: setattr(seat, "predictions", predictions))
 
     def commit(self) -> None:
         """A plain learner is told something, which it cannot unlearn: what led to that stays done."""
@@ -260,7 +263,8 @@ class Process:
         self.issued = ticket
         spec = self.spec
         if spec is None:
-            pending[ticket] = _new(Letter, (ticket, action, probability, context, seat.number, 0, None, False))
+            made = self.seats[seat.number].predictions
+            pending[ticket] = _new(Letter, (ticket, action, probability, context, seat.number, made, None, False))
             return _new(Decision, (ticket, action, probability))
         learner = self.seats[seat.number].learner
         memo: Any = learner.memo if spec.memo else None

@@ -176,7 +176,7 @@ class QPMD(Forecaster):
         if case.by_reward:
             return "the delays depend on the reward, which QPM-D's theorem excludes"
         if case.means is None:
-            return f"{type(self).__name__} has a bound for i.i.d. rewards only"
+            return f"{type(self).__name__} has a bound for i.i.d. rewards only, of which the game states the means"
         if not case.has_base:
             return f"{type(case.learner).__name__} has no known bound without delay"
         return QpmdTheorem(case.learner, case.means, case.peaks, scale=case.scale)

@@ -48,9 +48,11 @@ def spec_data(spec: Any) -> dict[str, Any]:
 
 
 def name_of(spec: Any) -> str:
-    """The name that stands for a spec's class in data, unless one of belated's own would come back for it."""
+    """The name that stands for a spec's class in data, unless another class would come back for it."""
     kind: type = type(spec)
     name = kind.__name__.lower()
+    if dataclasses.is_dataclass(kind):
+        check_fields(kind)
     if not kind.__module__.startswith("belated."):
         root = [each for each in kind.__mro__ if each.__module__.startswith("belated.")][-1]
         for other in _below(root):
@@ -59,6 +61,12 @@ def name_of(spec: Any) -> str:
                 mine = f"{kind.__module__}.{kind.__qualname__}"
                 raise InvalidArgument(f"{mine} cannot be written as data: there {name!r} is belated's own; rename it")
     return name
+
+
+def check_fields(kind: type[Any]) -> None:
+    """Refuse a class with a field that data could not tell from its name."""
+    if any(field.name == "name" and field.init for field in dataclasses.fields(kind)):
+        raise InvalidArgument(f"{kind.__name__} cannot have a field called 'name': in data that is its class")
 
 
 def _below(root: type[Any]) -> Iterator[type[Any]]:

@@ -154,7 +154,7 @@ class SDB(QPMD):
         if case.by_reward:
             return "the delays depend on the reward, which SDB's theorem excludes"
         if case.means is None:
-            return "SDB has a bound for i.i.d. rewards only"
+            return "SDB has a bound for i.i.d. rewards only, of which the game states the means"
         if not case.has_base:
             return f"{type(case.learner).__name__} has no known bound without delay"
         return SdbTheorem(case.learner, case.means, case.peak, scale=case.scale)

@@ -23,7 +23,7 @@ from belated.errors import BadKernel, BelatedError
 from belated.kernels import guard, pointers, states
 from belated.kernels.compile import COMPILED, kernel, plain, source
 from belated.kernels.random import key_of
-from belated.kernels.reading import MAY, attribute_line, offences, return_line
+from belated.kernels.reading import MAY, RAISES, attribute_line, offences, reachable, return_line
 from belated.protocols import Delays, Game, Learner
 
 #: Characters of a spec that a message shows.
@@ -273,11 +273,31 @@ def blame(error: Exception, specs: Iterable[Any]) -> BadKernel | None:
             if any(code is getattr(source(each.function), "__code__", None) for code, _ in frames):
                 what = str(error) if isinstance(error, AttributeError) else f"{type(error).__name__}: {error}"
                 return BadKernel(traced(spec, each.name, error, what))
+            raised = _raised(spec, each, error, frames)
+            if raised is not None:
+                return raised
     last = frames[-1][0].co_filename if frames else ""
     if not isinstance(error, NUMBAS) and not re.search(r"[/\\](belated|numba)[/\\]", last):
         return None  # somebody else's
     own = (spec for spec in suspects if not type(spec).__module__.startswith("belated."))
     return next((found for spec in own if (found := diagnose(spec) or _answer(spec)) is not None), None)
+
+
+def _raised(spec: Any, each: Kernel, error: Exception, frames: list[tuple[CodeType, int]]) -> BadKernel | None:
+    """What a compiled kernel, or one that it calls, raised itself.
+
+    Its last frame is made up, by file and name; the line is that of when it was compiled.
+    """
+    last = frames[-1][0] if frames else None
+    for function in reachable(each.function) if COMPILED else ():
+        code = function.__code__
+        if last is not None and (code.co_filename, code.co_name) == (last.co_filename, last.co_name):
+            lines = [
+                found.line for found in offences(function) if found.what == RAISES and found.file == code.co_filename
+            ]
+            line = lines[0] if len(lines) == 1 else code.co_firstlineno
+            return BadKernel(told(spec, each.name, code.co_filename, line, f"{type(error).__name__}: {error}"))
+    return None
 
 
 def _answer(spec: Any) -> BadKernel | None:

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.callconv import excinfo_t
 from numba.core.ir_utils import _add_alias, alias_func_extensions
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -39,13 +40,14 @@ LAW_SIGNATURE = types.int64(
 def _generator(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     """Typing and code of a call through an address; vectors are handed over as their data pointers.
 
-    Compiled functions write their result to where they are told, and which error there was: kernels have none.
+    Compiled functions write their result to where they are told, and return whether there was an error: it is the
+    caller's then, as if the kernel were part of it.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         result = context.get_value_type(target.return_type)
         room = cgutils.alloca_once(builder, result)
-        told = cgutils.alloca_once(builder, ir.IntType(8).as_pointer())
+        told = cgutils.alloca_once(builder, ir.PointerType(excinfo_t))
         wanted = [room.type, told.type, *(context.get_value_type(t) for t in target.args)]
         function_type = ir.FunctionType(ir.IntType(32), wanted)
         function = builder.inttoptr(values[0], function_type.as_pointer())
@@ -55,7 +57,10 @@ def _generator(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
                 passed.append(context.make_array(have)(context, builder, value).data)
             else:
                 passed.append(context.cast(builder, value, have, want))
-        builder.call(function, passed)
+        code = builder.call(function, passed)
+        status = context.call_conv._get_return_status(builder, code, builder.load(told))
+        with cgutils.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
         return builder.load(room)
 
     return target.return_type(types.int64, *arguments), generate

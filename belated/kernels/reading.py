@@ -23,12 +23,13 @@ ALLOCATING = {
     *("unique", "eye", "identity", "diag", "outer", "repeat", "tile", "cumsum"),
 }
 BUILTINS = {"print", "open", "input", "list", "dict", "set", "frozenset", "str", "repr", "format", "sorted", "bytes"}
+RAISES = "raises an exception"
 MAKING = {
     **dict.fromkeys(("BUILD_LIST", "LIST_EXTEND", "LIST_APPEND"), "makes a list"),
     **dict.fromkeys(("BUILD_MAP", "BUILD_CONST_KEY_MAP", "MAP_ADD"), "makes a dictionary"),
     **dict.fromkeys(("BUILD_SET", "SET_ADD"), "makes a set"),
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"), "makes a string"),
-    **dict.fromkeys(("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"), "raises an exception"),
+    **dict.fromkeys(("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"), RAISES),
     **dict.fromkeys(("CHECK_EXC_MATCH", "POP_EXCEPT"), "catches exceptions"),
     "IMPORT_NAME": "imports",
 }

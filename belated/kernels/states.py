@@ -9,43 +9,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from belated import require
 from belated.errors import InvalidArgument
 from belated.kernels.compile import COMPILED, kernel
+from belated.kernels.stated import check_learner, of_numbers
 from belated.protocols import Learner
 
 Records = NDArray[Any]
 
+#: The largest whole number that kernels know.
+INT64 = 2**63 - 1
 #: What belated keeps at the head of every state.
 HEAD: list[Any] = [("predictions", "i8"), ("answering", "i8")]
+#: What a layout may not call its own.
+RESERVED = {"predictions", "answering", "open", "memo"}
 
 
 def state_dtype(learner: Learner) -> np.dtype[Any]:
     """The record of one instance: belated's own two fields, those that the learner asks for, then its layout."""
+    name = type(learner).__name__
     try:
-        layout = np.dtype(learner.layout())
+        given = learner.layout()
+        layout = np.dtype("f8" if given is None else given)  # None would be one, too
     except (OverflowError, MemoryError, ValueError) as error:
         if isinstance(error, InvalidArgument):
             raise
-        raise InvalidArgument(f"{type(learner).__name__} would have a state that no array can hold: {error}") from None
-    names = layout.names or ()
-    clash = {"predictions", "answering", "open", "memo"} & set(names)
-    if clash:
-        raise InvalidArgument(f"{type(learner).__name__}.layout uses the reserved name {clash.pop()!r}")
-    name = type(learner).__name__
-    require.integer(f"actions of {name}", learner.actions, low=1)
-    if not learner.smallest < learner.largest:
-        raise InvalidArgument(f"smallest of {name} must be below largest, got {learner.smallest} and {learner.largest}")
-    if learner.one_hot and learner.feedback != "full":
-        raise InvalidArgument(f"one_hot of {name} is about full feedback, it learns from {learner.feedback} feedback")
-    for what in ("memo", "point_size"):
-        require.integer(f"{what} of {name}", getattr(learner, what), low=0)
-    if learner.point_size > learner.memo:
-        raise InvalidArgument(
-            f"{name} has a memo of {learner.memo} numbers, and its point of {learner.point_size} is the first of them"
-        )
-    if learner.point_size and learner.actions != 1:
-        raise InvalidArgument(f"{name} plays points, which count as one action: actions is {learner.actions!r}")
+        raise InvalidArgument(f"{name} would have a state that no array can hold: {error}") from None
+    if layout.names is None or not of_numbers(layout):
+        raise InvalidArgument(f"layout() of {name} must be a dtype with named fields of numbers, got {given!r}")
+    check_learner(learner)
+    names = layout.names
+    for field in sorted(RESERVED & set(names)):
+        raise InvalidArgument(f"{name}.layout uses the reserved name {field!r}")
     head = list(HEAD)
     if learner.counts_open:
         head.append(("open", "i8"))
@@ -143,20 +137,33 @@ def widen(old: Records, fresh: Records) -> None:
 
 def params(learner: Learner) -> Records:
     """The learner's constants as one record, after `unread`, which belated sets where nobody reads probabilities."""
-    given = learner.params()
+    given, name = learner.params(), type(learner).__name__
+    if not isinstance(given, dict):
+        raise InvalidArgument(f"params() of {name} must be a dictionary, got {given!r}")
     if "unread" in given:
-        raise InvalidArgument(f"{type(learner).__name__}.params uses the reserved name 'unread'")
-    return as_record({"unread": 0} | given)
+        raise InvalidArgument(f"{name}.params uses the reserved name 'unread'")
+    return as_record({"unread": 0} | given, f" of {name}")
 
 
-def as_record(given: dict[str, Any]) -> Records:
+def as_record(given: dict[str, Any], whose: str = "") -> Records:
     """Numbers and arrays by name as one record."""
-    values = {name: np.asarray(value) for name, value in given.items()}
+    values = {name: _numbers(name, value, whose) for name, value in given.items()}
     fields: list[Any] = [(name, _number(value.dtype), value.shape) for name, value in values.items()]
     pool = records(np.dtype(fields or [("nothing", "i8")], align=True), 1)
     for name, value in values.items():
         pool[name] = value
     return pool
+
+
+def _numbers(name: Any, value: Any, whose: str) -> Any:
+    """What a kernel can read as `params.name`."""
+    try:
+        made = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        made = np.array(None)
+    if not isinstance(name, str) or made.dtype.kind not in "biuf" or (made.dtype.kind == "u" and (made > INT64).any()):
+        raise InvalidArgument(f"params(){whose} must be numbers and arrays of them by name, got {name!r}: {value!r}")
+    return made
 
 
 def _number(dtype: np.dtype[Any]) -> str:

@@ -106,7 +106,7 @@ def read_rewards(frame: Any, name: str, low: float, high: float) -> Floats:
     if wrong.any():
         raise InvalidFeedback(
             f"{name} must lie in [{low:g}, {high:g}], got {rewards[wrong][0]:g} (and {int(wrong.sum()) - 1} more); "
-            "say with the range where rewards lie"
+            "reward_range (--range) says where rewards lie"
         )
     if np.isnan(rewards).all():
         raise InvalidArgument(f"{name} is empty: no reward was recorded")

@@ -23,7 +23,7 @@ from belated.engine.result import Result
 from belated.engine.workspace import Setting, Tables, kernels_of, loop_of
 from belated.errors import InvalidArgument, Unsupported
 from belated.forecasters import Forecaster, factories
-from belated.kernels import states
+from belated.kernels import blame, states
 from belated.kernels.compile import identity
 from belated.protocols import NEVER, Delays, Game, Learner
 
@@ -177,7 +177,6 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     """What decides the course of a play apart from its data: kernels, constants, first states."""
     learner = forecaster.learner
     kernels = {
-        **rule_of(forecaster, game),
         f"{type(game).__name__}.outcome": game.outcome,
         f"{type(game).__name__}.regret": game.regret,
         f"{type(game).__name__}.event": game.event,
@@ -187,6 +186,7 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     spec = isinstance(learner, Learner)
     return [
         learner.version if spec else factories.digest(learner),
+        *rule_of(forecaster, game),
         *(_identity(name, compiled) for name, compiled in kernels.items()),
         _digest(states.params(learner).tobytes(), states.blank(learner).tobytes()) if spec else None,
         _digest(states.as_record(forecaster.params()).tobytes()),
@@ -194,13 +194,18 @@ def code_of(forecaster: Forecaster, game: Game, delays: Delays) -> list[Any]:
     ]
 
 
-def rule_of(forecaster: Forecaster, game: Game) -> dict[str, Any]:
-    """What decides the course of a play on the forecaster's side: its compiled loop, or its rule in Python."""
+def rule_of(forecaster: Forecaster, game: Game) -> list[str | None]:
+    """What decides the course of a play on the forecaster's side: its compiled loop, or its rule in Python, with the
+    kernels that the rule asks; and the whole class where that is not belated's, whose code no version stands for."""
+    kind, learner = type(forecaster), forecaster.learner
+    own = [] if factories.is_installed(kind) else [factories.digest(kind)]
     if kernels_of(forecaster) is not None:
-        return {"the loop": loop_of(forecaster, game)}
-    kind = type(forecaster)
-    steps = ("choose", "deliver", "release", "begin", "start")
-    return {f"{kind.__name__}.{name}": getattr(kind, name) for name in steps}
+        return [_identity("the loop", loop_of(forecaster, game)), *own]
+    steps = () if own else ("choose", "deliver", "release", "begin", "start")
+    rule = {f"{kind.__name__}.{name}": getattr(kind, name) for name in steps}
+    asked = blame.kernels_of(learner) if isinstance(learner, Learner) else []
+    rule |= {f"{type(learner).__name__}.{each.name}": each.function for each in asked}
+    return [*own, *(_identity(name, step) for name, step in rule.items())]
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from belated.errors import InvalidArgument
 from belated.protocols import Delays, Game, Learner
 from belated.theory.case import Case, Counts, unit_of
 from belated.theory.theorems import Theorem
@@ -28,6 +29,8 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
     learner = learner.facing(game)
     if isinstance(learner, str):
         return learner
+    if not isinstance(learner, Learner):
+        raise InvalidArgument(f"facing(game) of {rule.learner!r} must return a learner, or why not, got {learner!r}")
     low, scale, unit = _scale(rule, game)
     means = np.asarray(game.means, float) if game.stochastic and game.means is not None else None  # of each value, too
     pools = counts.pools
@@ -47,6 +50,8 @@ def covering(rule: Any, game: Game, delays: Delays, counts: Counts) -> Theorem |
         longest=delays.maximum,
     )
     found: Theorem | str = rule.theorem(case)
+    if not isinstance(found, Theorem | str):
+        raise InvalidArgument(f"theorem of {rule!r} must return a Theorem, or why there is none, got {found!r}")
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from belated.errors import InvalidArgument
 from belated.protocols import Floats, Learner
 from belated.theory import bounds
 
@@ -88,9 +91,7 @@ class TurnsTheorem(Theorem):
     turns: int
 
     def bound(self, n: int) -> float:
-        known = self.raw(n)
-        assert known is not None
-        return self.scale * min(float(n), known)
+        return self.scale * min(float(n), stated(self.learner, "bound_in", self.raw(n)))
 
     def raw(self, n: int) -> float | None:
         """The sum over the instances, rewards in [0, 1]; None where one of them has no bound."""
@@ -140,8 +141,7 @@ class TotalTheorem(Theorem):
 
     def bound(self, n: int) -> float:
         known = self.learner.bound_under_delay(n, float(self.total.mean()))
-        assert known is not None
-        return self.scale * min(float(n), known)
+        return self.scale * min(float(n), stated(self.learner, "bound_under_delay", known))
 
     def error(self, n: int) -> float:
         low, high = (self.learner.bound_under_delay(n, max(0.0, float(self.total.mean()) + by)) for by in self._reach)
@@ -173,7 +173,9 @@ class PeakTheorem(Theorem):
     def _terms(self, n: int) -> Floats:
         peaks, which = np.unique(self.peak, return_inverse=True)
         known = [self.learner.bound_at_peak(n, peak, self.constant) for peak in peaks.tolist()]
-        return np.array([self.most * n if each is None else each for each in known])[which]
+        most = self.most * n
+        terms = [most if each is None else stated(self.learner, "bound_at_peak", each) for each in known]
+        return np.array(terms)[which]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +205,9 @@ class Additive(Theorem):
 
     def base(self, n: int) -> float:
         """The learner's bound without delay: the better of the two that it may have."""
-        both = (self.learner.stochastic_bound(n, self.means), self.learner.bound(n))
-        return min((f for f in both if f is not None), default=float(n))
+        both = {"stochastic_bound": self.learner.stochastic_bound(n, self.means), "bound": self.learner.bound(n)}
+        known = [stated(self.learner, name, f) for name, f in both.items() if f is not None]
+        return min(known, default=float(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +258,14 @@ class DirectTheorem(Additive):
         )
         assert peaks is not None
         known = self.learner.delayed_bound(n, self.means, peaks, None if peak is None else float(peak))
-        return float(n) if isinstance(known, str) else known
+        return float(n) if isinstance(known, str) else stated(self.learner, "delayed_bound", known)
+
+
+def stated(learner: Learner, name: str, value: Any) -> float:
+    """A bound that a learner states, which must be a number: beside another, NaN would pass for that one."""
+    if not isinstance(value, int | float | np.number) or math.isnan(value):
+        raise InvalidArgument(f"{name} of {learner!r} must be a number, got {value!r}")
+    return float(value)
 
 
 def largest_gap(means: Floats) -> float:
