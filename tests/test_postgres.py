@@ -547,6 +547,22 @@ def test_text_of_arrays_comes_back(database: str) -> None:
             assert found[0][0] == values
 
 
+@pytest.mark.parametrize("writes", [False, True])
+def test_the_end_of_a_log_is_found_without_looking_at_all_of_it(database: str, writes: bool) -> None:
+    """On a day that is new too, of which PostgreSQL does not know yet how much there is."""
+    asked: list[tuple[str, Any]] = []
+    with ledgers(database, 1) as (ledger,):
+        made = create(ledger)
+        store: Any = ledger.store
+        with store.write() if writes else store.read() as session:
+            run, session.run = session.run, lambda sql, values=(): asked.append((sql, values)) or run(sql, values)
+            session.heads([made.id])
+            (plan,) = [run(f"EXPLAIN {sql}", values).fetchall() for sql, values in asked if "greatest" in sql]
+            del session.run
+    said = "\n".join(line for (line,) in plan)
+    assert "Backward" in said and "Aggregate" not in said, said
+
+
 def test_passwords_are_not_shown() -> None:
     assert shown("postgresql://u:p@w:1/x?host=/a:b@c") == "postgresql://u@w:1/x?host=/a:b@c"
 

@@ -116,7 +116,11 @@ class Reads(Past):
             self.learn_days()
         around = sorted({day_of(now - WRONG), day_of(now), day_of(now + WRONG)})
         days = [day for day in around if day in self.days]
-        last = [f"(SELECT max(place) FROM {self._of('events', day)} WHERE experiment = h.experiment)" for day in days]
+        # Not max(place): as long as nobody has counted a day's rows, PostgreSQL would look at all of them.
+        last = [
+            f"(SELECT place FROM {self._of('events', day)} WHERE experiment = h.experiment ORDER BY place DESC LIMIT 1)"
+            for day in days
+        ]
         sql = f"SELECT {HEADS}, greatest({', '.join(['counted', *last])}) FROM heads h"
         if experiments is None:
             return self.run(sql), around[0]
