@@ -12,8 +12,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-#: Paths that need not be looked up again.
-PATHS = 1000
+#: Paths that need not be looked up again, and the longest of them: nobody fills the memory with others.
+PATHS, LONG = 1000, 200
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -60,7 +60,8 @@ class Routes:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "lifespan":
             return self._live(receive, send)
-        application, scope["path_params"] = self._found(scope["path"])
+        path = scope["path"]
+        application, scope["path_params"] = self._found(path) if len(path) <= LONG else self._find(path)
         return application(scope, receive, send)
 
     def _find(self, path: str) -> tuple[Application, dict[str, str]]:
