@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
+from numba.core.bytecode import FunctionIdentity
 
-from belated.kernels.compile import COMPILED, identity, kernel, routine
+from belated.kernels import pointers
+from belated.kernels.compile import COMPILED, address, identity, kernel, routine
 
 PROGRAM = """
     import sys, time
@@ -163,3 +166,24 @@ def test_editing_a_file_after_its_import_does_not_spoil_the_cache(tmp_path):
         ran = subprocess.run([sys.executable, "-c", step], capture_output=True, text=True, check=True, env=environment)
         said.append(float(ran.stdout))
     assert said == [7.0, 11.0]
+
+
+@pytest.mark.skipif(not COMPILED, reason="a function stands for its address")
+def test_an_address_stays_that_of_its_kernel(monkeypatch, tmp_path):
+    """Code goes by the name of its function and a number, which code of another process may have, too: a law whose
+    delays had been drawn once was then drawn by the kernel of another."""
+    monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))  # nothing is known there
+
+    def law(d):
+        def delay(params, k0, k1, round_, action):
+            return d
+
+        return kernel(delay)
+
+    fillers = [pointers.law_filler(law(d)) for d in (1001, 1002)]
+    found = []
+    for filler in fillers:
+        monkeypatch.setattr(FunctionIdentity, "_unique_ids", itertools.count(10**6))
+        found.append(address(filler, pointers.LAW_SIGNATURE))
+    assert [address(filler, pointers.LAW_SIGNATURE) for filler in fillers] == found
+    assert found[0] != found[1]

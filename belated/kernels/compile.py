@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import numba
@@ -42,7 +42,7 @@ COMPILED = not getattr(config, "DISABLE_JIT", 0)
 
 _kernels: dict[FunctionType, Any] = {}
 _plain: dict[FunctionType, FunctionType] = {}
-_pointers: dict[tuple[str, str], Any] = {}
+_pointers: dict[tuple[str, str], Carried] = {}
 _identities: dict[FunctionType, str | None] = {}
 _lock = threading.RLock()
 _told: set[str] = set()
@@ -172,27 +172,38 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
 
     In plain Python the function itself stands for its address.
     """
-    return _carried(function, signature).address if COMPILED else source(function)
+    return _carried(function, signature).pointer if COMPILED else source(function)
 
 
 def address(function: Callable[..., Any], signature: Any) -> Any:
     """The same, to be called through `call_*`: not the form for C, which only hands its arguments on."""
-    if not COMPILED:
-        return source(function)
-    found = _carried(function, signature)
-    return found._library.get_pointer_to_function(found.native_name.removeprefix("cfunc."))
+    return _carried(function, signature).address if COMPILED else source(function)
 
 
-def _carried(function: Callable[..., Any], signature: Any) -> Any:
+class Carried(NamedTuple):
+    """A kernel that is called by its address, and both of its addresses."""
+
+    carrier: Any  # who holds the code
+    pointer: int
+    address: int
+
+
+def _carried(function: Callable[..., Any], signature: Any) -> Carried:
     compiled = kernel(source(function))
-    digest = identity(compiled)
-    key = (digest or str(id(compiled)), str(signature))
-    if key not in _pointers:
-        _pointers[key] = _carrier(compiled, signature, digest)
-    return _pointers[key]
+    with _lock:
+        digest = identity(compiled)
+        key = (digest or str(id(compiled)), str(signature))
+        if key not in _pointers:
+            _pointers[key] = _carrier(compiled, signature, digest)
+        return _pointers[key]
 
 
-def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
+def _carrier(compiled: Any, signature: Any, digest: str | None) -> Carried:
+    """The addresses are looked up at once, and never again.
+
+    They go by a name, of the function and of how many were compiled before it in that process. Code that another
+    process kept may have the same one, and a name means what was loaded last.
+    """
     from numba.core.ccallback import CFunc
 
     options = {"nopython": True, "nogil": True, "error_model": "numpy"}
@@ -201,7 +212,8 @@ def _carrier(compiled: Any, signature: Any, digest: str | None) -> Any:
     )
     carrier._cache = DiskCache(compiled.py_func.__qualname__ + ".c", lambda: digest)
     carrier.compile()
-    return carrier
+    native = carrier._library.get_pointer_to_function(carrier.native_name.removeprefix("cfunc."))
+    return Carried(carrier, carrier.address, native)
 
 
 def identity(compiled: Any) -> str | None:
