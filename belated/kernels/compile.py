@@ -45,6 +45,8 @@ _plain: dict[FunctionType, FunctionType] = {}
 _pointers: dict[tuple[str, str], Carried] = {}
 _identities: dict[FunctionType, str | None] = {}
 _lock = threading.RLock()
+#: Apart from the other, which is asked for while Numba compiles: who holds that must not wait for Numba.
+_carrying = threading.RLock()
 _told: set[str] = set()
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
 
@@ -190,7 +192,7 @@ class Carried(NamedTuple):
 
 def _carried(function: Callable[..., Any], signature: Any) -> Carried:
     compiled = kernel(source(function))
-    with _lock:
+    with _carrying:
         digest = identity(compiled)
         key = (digest or str(id(compiled)), str(signature))
         if key not in _pointers:
