@@ -4,13 +4,13 @@
 import json
 import random
 import threading
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pyarrow.parquet as pq
 import pytest
 
 import belated as bl
-from belated.ledger import order, replicas, upkeep
+from belated.ledger import gently, order, replicas, upkeep
 from belated.ledger import replica as replica_module
 from belated.ledger.experiment import Experiment, make
 from belated.ledger.export import export
@@ -85,6 +85,44 @@ def test_slices_go_on_record_while_decisions_are_made(file, kind):
         both.play(2, 1)
     assert written == sorted(written) and written[-1] > 0
     both.end()
+
+
+def test_upkeep_keeps_nobody_waiting_for_all_states(file, monkeypatch):
+    """However many are not on record yet: some go, the others go by and by."""
+    both = Both(file, "bold")
+    both.play(0, 700)
+    assert both.ledger.changed() == 700
+    both.ledger.serve([Upkeep()])
+    assert both.ledger.changed() == 200
+    save(both.ledger)
+    assert both.ledger.changed() == 0
+    both.end()
+
+
+def test_who_reads_for_long_rests_as_long_as_it_works(monkeypatch):
+    """Beside a server; where nobody else writes there is nobody to wait for."""
+    clock, rests = [0.0], []
+
+    def sleep(seconds):
+        rests.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(gently.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(gently.time, "sleep", sleep)
+
+    class Server:
+        exclusive = False
+        read = staticmethod(nullcontext)
+
+    server = Server()
+    for worked in (0.25, 0.125, 10.0, 0.5):
+        with gently.slice_of(server):
+            clock[0] += worked / 2
+        clock[0] += worked / 2  # what is done with what was read
+    assert rests == [0.0, 0.25, 0.125, gently.LONGEST]
+    server.exclusive = True
+    with gently.slice_of(server):
+        assert len(rests) == 4
 
 
 @pytest.mark.parametrize("kind", ["bold", "qpmd"])

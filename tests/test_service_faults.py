@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from belated.ledger.errors import StorageError  # noqa: E402
 from belated.ledger.items import Decide, Feedback, ticket_of  # noqa: E402
 from belated.ledger.sqlite import SQLite  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
+from belated.service import desk as desks  # noqa: E402
 from belated.service import health, workers  # noqa: E402
 from belated.service.app import FALLBACKS, Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
@@ -457,3 +459,37 @@ def test_sigterm_closes_the_store(tmp_path: Path) -> None:
     server.reap()
     assert server.process.returncode == 0
     assert {file.name for file in tmp_path.iterdir()} == {"a.db", "a.db.lock"}  # no log is left
+
+
+def test_decisions_expire_while_many_states_go_on_record(tmp_path, monkeypatch):
+    """And who asks is served first, as long as the states get fewer."""
+    monkeypatch.setattr(desks, "SWEEP", 0.02)
+    monkeypatch.setattr(desks, "BEHIND", 100)
+    monkeypatch.setattr(desks, "Save", partial(desks.Save, limit=1))
+    seen = []
+
+    async def run():
+        with closing(SQLite(tmp_path / "a.db", serve=True)) as store:
+            desk = Desk(plain(store))
+            service = Service(desk, Guard(None, False))
+            application = service.application()
+            async with service.lifespan():
+                transport = httpx.ASGITransport(application)
+                async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+                    rules = ADS | {"forecaster": "bold(ucb1)", "expiry_seconds": 0.1}
+                    assert (await http.post("/v1/experiments", json=rules)).status_code == 201
+                    made = await http.post("/v1/experiments/ads/decisions", json={"count": 2000})
+                    assert made.status_code == 201
+                    ticket = made.json()["decisions"][0]["ticket"]
+                    while not seen or seen[-1][1] == "open":
+                        known = await http.get(f"/v1/experiments/ads/decisions/{ticket}")
+                        seen.append((desk.ledger.changed(), known.json()["state"]))
+                        await asyncio.sleep(0.01)
+                    decided = await http.get("/v1/experiments/ads/statistics")
+                    while decided.json()["expired"] < 500:
+                        decided = await http.get("/v1/experiments/ads/statistics")
+                    seen.append((desk.ledger.changed(), "swept"))
+            return [report.verdict for report in verify(store)], desk.ledger.changed()
+
+    assert asyncio.run(run()) == (["identical"], 0)
+    assert seen[-1][0] > 500, "all states were on record before anything expired"

@@ -63,11 +63,12 @@ class Faults:
                 fault.pause = min(2.0 * fault.pause, LONGEST)
         return refusal
 
-    def worked(self, key: Hashable) -> None:
-        """It did what it was asked."""
-        if key in self._known:
+    def worked(self, *keys: Hashable) -> None:
+        """They did what they were asked."""
+        if self._known:
             with self._lock:
-                self._known.pop(key, None)
+                for key in keys:
+                    self._known.pop(key, None)
 
     def reasons(self) -> dict[Hashable, str]:
         """What is wrong now, where something is."""

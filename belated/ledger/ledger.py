@@ -133,8 +133,7 @@ class Ledger(Known):
         if all([isinstance(item, SHARED) for item in items]):
             return self._serve(items)
         if any(isinstance(item, Upkeep) for item in items):
-            while self._serve([Save(all=self.store.exclusive)])[0] is True:
-                pass
+            self._serve([Save(all=self.store.exclusive)])  # some, for which others can wait
             with suppress(StorageError):
                 self.folder.catch_up()  # no event may go that is not in the statistics
         shared = [item for item in items if isinstance(item, SHARED)]
@@ -221,8 +220,7 @@ class Ledger(Known):
             else:
                 answers[0] = self._single(items[0], due, rows, now)
             self._page.write()
-        for key in self._page.worked:
-            self.faults.worked(key)
+        self.faults.worked(*self._page.worked)
         if isinstance(items[0], SHARED):
             return answers
         self._committed(items[0], answers[0])
@@ -274,7 +272,9 @@ class Ledger(Known):
         if isinstance(first, Replace | Change | Grow):
             asked.append(self._as_it_is(first.experiment))
         for experiment in asked:
-            if self._refusal(experiment) is None:
+            running = self._running.get(experiment.id)
+            ready = running is not None and running.experiment is experiment
+            if not ready and self._refusal(experiment) is None:
                 with suppress(Exception):
                     self._run(experiment)
 
@@ -315,14 +315,22 @@ class Ledger(Known):
 
     def _work(self, experiment: Experiment, now: float) -> Work:
         """The experiment with all that is in its log, to be changed."""
-        head = self._page.heads.get(experiment.id)
+        number = experiment.id
+        head = self._page.heads.get(number)
         if head is None:
             raise Damaged("it has no log")
+        if number in self._page.lasts:
+            head = head._replace(last=self._page.lasts[number])
         return Work(self._run(experiment).follow(head, self._page.session), experiment, now)
 
     def unsaved(self) -> int:
         """How many events are not in what is on record of the states: a start lives through them again."""
         return sum(running.unsaved() for running in list(self._running.values()))
+
+    def changed(self) -> int:
+        """How many states are not on record as they are."""
+        replicas = [running.replica for running in list(self._running.values())]
+        return sum(len(replica.dirty) for replica in replicas if replica is not None)
 
     def _concerned(self, item: Item) -> list[int]:
         """The experiments that an item is about; whose states are to go on record now, or of which something may go."""
@@ -527,7 +535,7 @@ class Ledger(Known):
     ) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
         for experiment, asked in batch.begin(answers):
-            for requests in self._ask(experiment, Requests(asked, rows, known), now):
+            for requests in self._ask(experiment, Requests(asked, rows, known, batch.random), now):
                 for at, answer in requests.answers.items():
                     answers[at] = answer
 

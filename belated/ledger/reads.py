@@ -14,6 +14,7 @@ from belated.ledger.arrays import array, columns, unnest
 from belated.ledger.common import DECISION, EVENT, EXPERIMENT, HEADS, STATE, state_of
 from belated.ledger.past import KEPT, Past
 from belated.ledger.store import (
+    DAY,
     Checkpoint,
     DecisionRow,
     Event,
@@ -126,14 +127,15 @@ class Reads(Past):
             return self.run(sql), around[0]
         return self.run(f"{sql} WHERE experiment = ANY(%s::bigint[])", (array("bigint", experiments),)), around[0]
 
-    def _heads(self, rows: Iterable[Sequence[Any]], first: int) -> dict[int, Head]:
-        return {row[0]: self._with_end(Head._make(row), first) for row in rows}
+    def _heads(self, rows: psycopg.Cursor[Any], first: int) -> dict[int, Head]:
+        recent = first * DAY + WRONG
+        heads = {row[0]: Head(*row) for row in rows.fetchall()}
+        old = [head for head in heads.values() if head.written_at and head.written_at < recent]
+        return heads | {head.experiment: self._with_end(head, first) for head in old}
 
     def _with_end(self, head: Head, first: int) -> Head:
         """Where nobody put states on record for days, the last event may be older: that is looked for once."""
         since = day_of(head.written_at - WRONG)
-        if since >= first or not head.written_at:
-            return head
         known, upto, last = self.ends.get(head.experiment, (0.0, 0, 0))
         if (known, upto) != (head.written_at, first):
             begin = upto if known == head.written_at else since

@@ -88,9 +88,9 @@ class Replica(Rows):
 
     def load(self, instances: Collection[int]) -> None:
         """Have these states in memory."""
-        missing = sorted({number for number in instances if number not in self.states})
-        if missing and self.apart:
-            self.states.update(self.session.states(self.experiment.id, missing))
+        missing = {number for number in instances if number not in self.states} if self.apart else None
+        if missing:
+            self.states.update(self.session.states(self.experiment.id, sorted(missing)))
 
     def missing(self, number: int) -> State:
         self.load([number])

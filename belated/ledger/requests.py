@@ -29,12 +29,28 @@ from belated.ledger.parts import Part, other_body, same_answer
 from belated.ledger.store import DecisionRow, Key, day_of
 from belated.ledger.work import Work
 
+#: Random bytes of a ticket, and so many as are fetched beside those that are needed.
+RANDOM, MORE = 14, 1000
 #: An item with its place in the batch.
 Placed = tuple[int, Decide | Feedback | Cancel]
 #: Keys that were used before, by experiment and key.
 Keys = dict[tuple[int, str], Key]
 #: Those that are used in this batch for the first time: by which item, and its answer.
 Fresh = dict[tuple[int, str], tuple[Decide, Any]]
+
+
+class Random:
+    """Random bytes: those for a batch are fetched at once, for it is the asking that takes time."""
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def take(self, count: int, more: int = 0) -> bytes:
+        """So many bytes, of which nobody else is given any; so many more will be asked for."""
+        if len(self._left) < count:
+            self._left = secrets.token_bytes(count + more)
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
 
 
 class Batch:
@@ -44,6 +60,7 @@ class Batch:
         self.groups: dict[int, tuple[Experiment, list[Placed]]] = {}
         self.tickets: set[bytes] = set()
         self.keys: list[tuple[int, str]] = []
+        self.random = Random()
         known: dict[int, list[Placed]] = {}  # by the number that the experiment had when it was asked
         for at, item in enumerate(items):
             if not isinstance(item, SHARED):
@@ -61,27 +78,35 @@ class Batch:
 
     def begin(self, answers: list[Any]) -> Iterator[tuple[Experiment, list[Placed]]]:
         """What each experiment is asked by those who still wait, in the order of the experiments' numbers."""
-        for _, (experiment, asked) in sorted(self.groups.items()):
-            waits = Asked.begin_all([item for _, item in asked])
-            if not all(waits):
-                for (at, _), wait in zip(asked, waits, strict=True):
-                    answers[at] = None if wait else waited()
-                asked = [each for each, wait in zip(asked, waits, strict=True) if wait]
-            if asked:
-                yield experiment, asked
+        groups = [group for _, group in sorted(self.groups.items())]
+        all_ = [placed for _, asked in groups for placed in asked]
+        waits = Asked.begin_all([item for _, item in all_])
+        gone = {at for (at, _), wait in zip(all_, waits, strict=True) if not wait}
+        for at in gone:
+            answers[at] = waited()
+        for experiment, asked in groups:
+            left = [placed for placed in asked if placed[0] not in gone] if gone else asked
+            if left:
+                yield experiment, left
 
 
 class Requests:
     """What a batch asks of one experiment, with the stored rows that it is about."""
 
     def __init__(
-        self, asked: Sequence[Placed], rows: dict[bytes, DecisionRow], known: Keys, fresh: Fresh | None = None
+        self,
+        asked: Sequence[Placed],
+        rows: dict[bytes, DecisionRow],
+        known: Keys,
+        random: Random,
+        fresh: Fresh | None = None,
     ) -> None:
         self.asked = asked
         self.rows: dict[bytes, DecisionRow] = {}
         if rows:
             self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
         self._before = dict(self.rows)
+        self._random = random
         self.known = known
         self.fresh: Fresh = {} if fresh is None else fresh
         #: What came of it.
@@ -93,7 +118,7 @@ class Requests:
         """The same, one by one; each is to be served before the next is taken."""
         rows = self._before
         for each in self.asked:
-            one = Requests([each], rows, self.known, self.fresh)
+            one = Requests([each], rows, self.known, self._random, self.fresh)
             yield one
             rows |= one.rows
 
@@ -106,8 +131,10 @@ class Requests:
 
     def serve(self, work: Work) -> None:
         """All of it."""
-        open_rows = (row for row in self.rows.values() if row.state == "open" and row.experiment == work.experiment.id)
-        work.replica.load([row.instance for row in open_rows])
+        if self.rows:
+            number = work.experiment.id
+            here = [row for row in self.rows.values() if row.state == "open" and row.experiment == number]
+            work.replica.load([row.instance for row in here])
         decide: list[tuple[int, Decide]] = []
         for at, item in self.asked:
             if isinstance(item, Decide):
@@ -137,7 +164,7 @@ class Requests:
             work.remark("late", row.ticket, value)
             return "late"
         if row.state == "closed" and row.value == write_value(value):
-            work.counts["duplicate"] += 1
+            work.counts.append("duplicate")
             return "duplicate"
         work.remark("conflict", row.ticket, value)
         if row.state == "cancelled":
@@ -164,7 +191,7 @@ class Requests:
     def _row(self, work: Work, ticket: bytes | None) -> DecisionRow | Refused:
         row = self.rows.get(ticket) if ticket is not None else None
         if row is None or row.experiment != work.experiment.id:
-            work.counts["unknown"] += 1
+            work.counts.append("unknown")
             return unknown(work.experiment, ticket)
         return row
 
@@ -233,13 +260,13 @@ class Requests:
         if not total:
             return
         work.expect([context for one, _ in granted for context in one.contexts])
-        day, random = day_of(work.now).to_bytes(2), secrets.token_bytes(14 * total)
+        day, random = day_of(work.now).to_bytes(2), self._random.take(RANDOM * total, MORE)
         used = 0
         for one, allowed in granted:
             made = []
             for context in one.contexts:
-                made.append(work.make(context, allowed, day + random[used : used + 14]))
-                used += 14
+                made.append(work.make(context, allowed, day + random[used : used + RANDOM]))
+                used += RANDOM
             self.answers[one.at] = one.answer(made)
             if one.item.key is not None:
                 one.keep(work, made, self.keys, self.extended)

@@ -39,6 +39,9 @@ class Running:
     def follow(self, head: Head, session: Writer) -> Replica:
         """The replica, with all that is in the log, which nobody else may write to meanwhile."""
         replica = self.replica
+        if replica is not None and replica.place == head.last and replica.written >= head.written:
+            replica.session = session  # nobody else has written anything
+            return replica
         if replica is None or replica.place > head.last or replica.is_far_behind(head):
             replica = self._anew(head, session)
         replica.session = session
@@ -116,6 +119,7 @@ class Page:
     def __init__(self, session: Writer, heads: dict[int, Head]) -> None:
         self.session = session
         self.heads = heads
+        self.lasts: dict[int, int] = {}  # where logs end by now
         self.worked: set[Hashable] = set()  # who did what was asked, which counts once it is committed
         self._clear()
 
@@ -124,7 +128,7 @@ class Page:
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
         self.remarks: list[Remark] = []
-        self.counts: Counter[tuple[int, str]] = Counter()
+        self.counts: list[tuple[int, str]] = []
         self.keys: list[Key] = []
         self.extended: list[Key] = []
 
@@ -135,9 +139,10 @@ class Page:
         self.decisions += work.decisions
         self.closings += work.closings
         self.remarks += work.remarks
-        self.counts.update({(number, kind): count for kind, count in work.counts.items()})
+        if work.counts:
+            self.counts += [(number, kind) for kind in work.counts]
         if work.events:
-            self.heads[number] = self.heads[number]._replace(last=replica.place)
+            self.lasts[number] = replica.place
             replica.at = work.now
 
     def write(self) -> None:
@@ -152,7 +157,7 @@ class Page:
         if self.remarks:
             session.add_remarks(self.remarks)
         if self.counts:
-            session.count(self.counts)
+            session.count(Counter(self.counts))
         if self.keys:
             session.add_keys(self.keys)
         for row in self.extended:
@@ -171,7 +176,7 @@ class Work:
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
         self.remarks: list[Remark] = []
-        self.counts: Counter[str] = Counter()
+        self.counts: list[str] = []
 
     # --- decisions that end ---
 
@@ -213,7 +218,7 @@ class Work:
     def remark(self, kind: str, ticket: bytes, value: Any) -> None:
         """Put on record what is not learned."""
         self.remarks.append(Remark(self.experiment.id, ticket, kind, write_value(value), self.now))
-        self.counts[kind] += 1
+        self.counts.append(kind)
 
     def expire(self, rows: Sequence[DecisionRow]) -> None:
         """These decisions end without feedback."""

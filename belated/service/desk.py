@@ -52,6 +52,8 @@ UNSAVED = 50_000
 #: The same for learner states: a start lives through the events that are not in them.
 SAVE = 10.0
 BEHIND = 20_000
+#: After some states are on record who waits goes first, for so many times as long as that took.
+REST = 4.0
 
 
 class Asks(Protocol):
@@ -291,13 +293,14 @@ class Desk:
         batcher = self._batcher = Batcher(self.ledger, both(metrics.batch, self._tracer), self.patience)
         metrics.waiting = lambda: batcher.waiting
         self._readiness = Readiness(lambda probe: batcher.submit(probe, always=True))
-        clock = asyncio.create_task(self._clock())
+        clocks = [asyncio.create_task(self._clock()), asyncio.create_task(self._saves())]
         try:
             yield
         finally:
-            clock.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await clock
+            for clock in clocks:
+                clock.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await clock
             while await batcher.submit(Save(all=True), always=True) is True:  # another version may come next
                 pass
             await self._upkeep()
@@ -309,7 +312,6 @@ class Desk:
     async def _clock(self) -> None:
         """Expiry about once a second, traffic or not; the rest now and then."""
         last = time.monotonic() - random.uniform(0.0, UPKEEP)  # several machines take turns
-        saved = time.monotonic()
         while True:
             await asyncio.sleep(SWEEP)
             try:
@@ -318,15 +320,31 @@ class Desk:
                 if self.ledger.erasing:
                     await self._erase()
                 await self._aside(self._catch_up)
-                if time.monotonic() > saved + SAVE or self.ledger.unsaved() > BEHIND:
-                    saved = time.monotonic()
-                    while await self.batcher.submit(Save(), always=True) is True:
-                        pass
                 if time.monotonic() > last + UPKEEP or self.ledger.folder.unsaved > UNSAVED:
                     last = time.monotonic()
                     await self._upkeep()
             except Exception as error:
                 log.error("what is done every second failed", exc_info=error)
+
+    async def _saves(self) -> None:
+        """States go on record by interval, with rests in which others are served, as long as they get fewer all the
+        same."""
+        saved = time.monotonic()
+        while True:
+            await asyncio.sleep(SWEEP)
+            if time.monotonic() <= saved + SAVE and self.ledger.unsaved() <= BEHIND:
+                continue
+            saved = time.monotonic()
+            try:
+                left, more = self.ledger.changed(), True
+                while more:
+                    started = time.monotonic()
+                    more = await self.batcher.submit(Save(), always=True) is True
+                    before, left = left, self.ledger.changed()
+                    if more and self.batcher.waiting and left < before:
+                        await asyncio.sleep(REST * (time.monotonic() - started))
+            except Exception as error:
+                log.error("states are not on record", exc_info=error)
 
     async def _upkeep(self) -> None:
         await self._aside(self.ledger.folder.catch_up)
