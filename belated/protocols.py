@@ -157,6 +157,9 @@ class Learner(Spelled, ABC):
     #: Whether `update` reads `state.answering`, itself or in a kernel that it calls. Copies in `PerContext` do not know
     #: it under Direct, which takes only those that say False.
     reads_answering: ClassVar[bool] = True
+    #: Fields of the layout with whole numbers that are never larger than the rounds, nor smaller than -1: such as how
+    #: often an action was seen. A GPU has them in half the room.
+    counters: ClassVar[tuple[str, ...]] = ()
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None
@@ -412,6 +415,10 @@ class Game(Spelled, ABC):
     @abstractmethod
     def memory(self) -> int:
         """How many numbers of memory a replication needs."""
+
+    def least_memory(self) -> int:
+        """How many of them, the first, it needs on a GPU (`kernels.target`)."""
+        return self.memory()
 
     @staticmethod
     @abstractmethod

@@ -18,8 +18,7 @@ from numba import typeof, types
 import belated as bl
 from belated.checks.contract import arena
 from belated.engine.cuda import device, turns
-from belated.engine.cuda.waves import Wave
-from belated.engine.lanes import Lane
+from belated.engine.cuda.waves import Plan, Wave
 from belated.engine.workspace import Setting
 
 with warnings.catch_warnings():
@@ -101,14 +100,14 @@ def wave_of(
 ) -> Wave:
     """Four lanes that are about to play a game that suits the learner."""
     setting = Setting(forecaster(learner), arena(learner, 10), delays, 10, 0, np.array([10]), record=record)
-    wave = Wave(device.Host(), setting, Lane(setting), 4)
+    wave = Wave(device.Host(), Plan(setting), 4)
     wave.begin(0)
     return wave
 
 
 def calls_ptx(game: bl.Game, delays: bl.delays.Delays) -> str:
     """The assembly of a game's and a law's kernels, called as a round calls them."""
-    outcome, regret, law, event, observe = turns.calls_of(game, delays)
+    outcome, regret, law, event, observe, *_ = turns.calls_of(game, delays)
 
     def calls(params, memory, context, feedback, law_params, waits, out, k0, k1, action):
         observe(0, params, memory, k0, k1, 1, context)

@@ -13,8 +13,7 @@ import pytest
 import belated as bl
 from belated.checks.contract import COMPARED, allowed, arena, laws
 from belated.engine import lanes
-from belated.engine.cuda import device, turns, waves
-from belated.engine.lanes import Lane
+from belated.engine.cuda import device, waves
 from belated.engine.workspace import Setting
 from belated.errors import BadKernel, BadPrediction, Unsupported
 from belated.studies.cells import Play
@@ -51,7 +50,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mailboxes, pools, waves and launches as small as they can be: all of them grow, or are many."""
     monkeypatch.setattr(lanes, "ROOM", 2)
     monkeypatch.setattr(lanes, "MOST_BYTES", 64)
-    monkeypatch.setattr(device.Host, "lanes", 2)
+    monkeypatch.setattr(device.Host, "most", 2)
     monkeypatch.setattr(device, "BLOCK", 2)
     monkeypatch.setattr(waves, "FIRST_LAUNCH", 5)
     monkeypatch.setattr(waves, "LAUNCH", 0.01)
@@ -108,16 +107,16 @@ def test_a_game_that_announces(forecaster: Any) -> None:
 
 
 def test_a_wave_that_does_not_fit_is_played_again(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
-    monkeypatch.setattr(device.Host, "lanes", 5)
+    monkeypatch.setattr(device.Host, "most", 5)
     whole, told = device.Host.room, []
 
     def room(self: Any, shape: Any, dtype: Any) -> Any:
-        if "due" in (dtype.names or ()) and shape[0] * shape[1] > 64:
+        if "feedback" in (dtype.names or ()) and shape[0] * shape[1] > 64:
             raise MemoryError
         return whole(self, shape, dtype)
 
     monkeypatch.setattr(device.Host, "room", room)
-    law = bl.delays.Constant(20)
+    law = bl.delays.Uniform(0, 40)
     same(*both(FEW[0], GAME, law, 50, progress=lambda done, total: told.append(done)))
     assert told[-1] == 250 and any(after < before for before, after in pairwise(told))
     with pytest.raises(Unsupported, match=r"one replication of Direct.* does not fit into the GPU"):
@@ -151,7 +150,7 @@ class Greedy(bl.Direct):
         def wide(desk, rule, params, blank, pool, marks, context, k0, k1):
             begin(desk, rule, params, blank, pool, marks, context, k0, k1)
             if desk.replication == 1:
-                marks.base[0, 1] = 5
+                marks.base[1, 0] = 5
 
         return made._replace(begin=wide)
 
@@ -187,7 +186,7 @@ def test_lanes_that_do_not_play_are_left_alone(small: None) -> None:
     for name in ("slab", "wheel", "marks"):
         array = getattr(wave._lanes, name)
         array.view(np.ndarray).view("u1")[...] = 0  # whatever was there before: here lists without an end
-    wave._lanes.marks[: lanes.RING] = wave._lanes.marks[-lanes.RING :] = lanes.TRACELESS
+    wave._lanes.marks[:, : lanes.RING] = wave._lanes.marks[:, -lanes.RING :] = lanes.TRACELESS
     wave.play(0, 2, lambda rounds: None)
     assert len(wave._lanes.slab) > 4 < len(wave._lanes.pool)
 
@@ -227,8 +226,8 @@ def test_a_cluster_whose_workers_have_a_gpu_each(tmp_path: Path) -> None:
 
 
 def wave_of(forecaster: Any, game: Any, lanes: int) -> Any:
-    setting = Setting(forecaster, game, bl.delays.Constant(9), 30, 0, np.array([30]))
-    return waves.Wave(device.Host(), setting, Lane(setting), lanes)
+    setting = Setting(forecaster, game, bl.delays.Uniform(9, 12), 30, 0, np.array([30]))
+    return waves.Wave(device.Host(), waves.Plan(setting, is_gpu=False), lanes)
 
 
 def test_a_mailbox_that_is_half_full_loses_no_room() -> None:
@@ -239,7 +238,7 @@ def test_a_mailbox_that_is_half_full_loses_no_room() -> None:
     before, size = free(lanes, 1), len(lanes.slab)
     assert 0 < len(before) < size
     wave._sample.grow_mailbox()
-    wave._move(2, turns.move_mailbox, "slab", "wheel", "contexts")
+    wave._move(2, wave.move_mailbox, "slab", "wheel", "contexts")
     assert sorted(free(wave.work.lanes, 1)) == sorted([*before, *range(size, 2 * size)])
 
 

@@ -48,10 +48,11 @@ def test_a_pair_compiles_for_a_gpu(name: str, forecaster: Any, tmp_path: Path) -
     assert needs.registers <= device.REGISTERS and (needs.spilled < 100 or (name, forecaster) not in DAILY)
 
 
-@pytest.mark.parametrize("turn", [turns.move_mailbox, turns.move_pool], ids=["mailbox", "pool"])
-def test_what_grows_compiles_for_a_gpu(turn: Any) -> None:
-    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
-    assert ".visible .entry" in assembly(turn, turns.Moved(lanes, lanes))
+@pytest.mark.parametrize("name", ["move_mailbox", "move_pool"])
+def test_what_grows_compiles_for_a_gpu(name: str) -> None:
+    wave = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3))
+    lanes = wave.work.lanes
+    assert ".visible .entry" in assembly(getattr(wave, name), turns.Moved(lanes, lanes))
 
 
 @pytest.mark.minutes
@@ -107,7 +108,8 @@ def test_a_launch_hands_over_what_the_kernel_takes(record: bool) -> None:
 
 def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of Numba's way to a launch, and without a warning; only the driver is not there."""
-    lanes = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3)).work.lanes
+    wave = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3))
+    lanes = wave.work.lanes
     seen: list[Any] = []
     monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
@@ -119,14 +121,14 @@ def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
         lambda kernel, given, grid, block, stream, shared: seen.append((given[0], grid, block)),
     )
     with no_device():
-        device.Device().run(turns.move_mailbox, 300, turns.Moved(lanes, lanes))
-    assert seen == [(300, (3, 1, 1), (128, 1, 1)), "done"]
+        device.Device().run(wave.move_mailbox, 300, turns.Moved(lanes, lanes))
+    assert seen == [(300, (10, 1, 1), (32, 1, 1)), "done"]
 
 
 def test_what_was_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Numba would look into its cache it finds ours, and the second time on disk."""
     wave = wave_of(bl.UCB1(3), bl.BOLD, bl.delays.Geometric(mean=3))
-    turn, moved = turns.move_pool, turns.Moved(wave.work.lanes, wave.work.lanes)
+    turn, moved = wave.move_pool, turns.Moved(wave.work.lanes, wave.work.lanes)
     signature, made = (types.int64, typeof(moved)), device.compiled
     monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))

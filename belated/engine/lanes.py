@@ -36,12 +36,14 @@ ROOM, MOST_BYTES = 256, 2**25
 class Lane:
     """The memory of one replication in progress."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, ahead: int = AHEAD, in_turn: int = -1) -> None:
+        """`in_turn`: all feedback waits so many rounds, in a ring."""
         rule, game, learner = setting.forecaster, setting.game, setting.forecaster.learner
         assert isinstance(learner, Learner)
         self._rule = rule
         entry = game.feedback_size, learner.memo, rule.numbers_letters
-        room = _room(setting, mailbox.entry_dtype(*entry).itemsize)
+        size = mailbox.entry_dtype(*entry).itemsize
+        room = _room(setting, size) if in_turn < 0 else _power(min(in_turn, setting.rounds) + 1)
         instances = ROOM if rule.grows else rule.seats
         self.asked: tuple[Any, int] = ((), 0)
         self.arrays = Arrays(
@@ -49,10 +51,10 @@ class Lane:
             pool=states.records(states.state_dtype(learner), instances),
             marks=ringed(np.zeros(max(rule.marks(instances), 1), np.int64)),
             slab=mailbox.make_slab(room, *entry),
-            wheel=mailbox.make_wheel(room),
+            wheel=mailbox.make_wheel(room if in_turn < 0 else 1),
             contexts=np.zeros((room, game.context_size)),
-            memory=np.zeros(game.memory()),
-            waits=np.zeros(AHEAD, np.int64),
+            memory=np.zeros(game.memory() if ahead > 1 else game.least_memory()),
+            waits=np.zeros(ahead, np.int64),
             feedback=np.zeros(max(game.feedback_size, game.point_size)),
             context=np.zeros(game.context_size),
         )
@@ -93,8 +95,12 @@ def _room(setting: Setting, size: int) -> int:
     mean = setting.delays.mean
     if mean is None or not math.isfinite(mean):
         return ROOM
-    expected = min(1.25 * mean, setting.rounds, setting.expiry, MOST_BYTES / size)
-    return max(ROOM, 1 << math.ceil(math.log2(max(expected, 1))))
+    return max(ROOM, _power(min(1.25 * mean, setting.rounds, setting.expiry, MOST_BYTES / size)))
+
+
+def _power(least: float) -> int:
+    """A power of two that is no less."""
+    return 1 << math.ceil(math.log2(max(least, 1)))
 
 
 def ringed(marks: Any) -> Any:

@@ -26,15 +26,15 @@ __all__ = ["DESK", "POOL", "SUMMARY", "TALLY", "make_loop"]
 
 
 @kernel
-def start_replication(desk, replication, ahead, blank, pool, memory, slab, wheel):
-    """Everything as it is before round 1."""
+def start_replication(desk, replication, ahead, free, blank, pool, memory):
+    """Everything as it is before round 1; `free` is the first free entry of a mailbox that was cleared."""
     for i in range(len(memory)):
         memory[i] = 0.0
     pool[0] = blank[0]
     desk.replication = replication
     desk.round = 0
     desk.drawn = -ahead
-    desk.free = clear(slab, wheel)
+    desk.free = free
     desk.checkpoint = 0
     desk.outstanding = 0
     desk.peak = 0
@@ -98,15 +98,14 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
     where a choice is long. Else what a lane chose is settled while it is at hand.
     """
     begin = kernels.begin
-    choose, settle = make_round(kernels, shape)
+    choose, settle, *_ = make_round(kernels, shape)
 
     def enter(crew, order, lanes, like, seed, asked):
         while crew.playing < crew.lanes and crew.next < crew.last:
             lane = open_lane(lanes, order[crew.playing], like)
             desk = lane.desk[0]
-            start_replication(
-                desk, crew.next, len(lane.waits), asked.blank, lane.pool, lane.memory, lane.slab, lane.wheel
-            )
+            free = clear(lane.slab, lane.wheel)
+            start_replication(desk, crew.next, len(lane.waits), free, asked.blank, lane.pool, lane.memory)
             k0, k1 = replication_key(seed[0], seed[1], crew.next)
             desk.key0 = k0
             desk.key1 = k1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from belated.engine.mailbox import post, unlink
 from belated.forecasters.process import MOST
-from belated.forecasters.room import Kernels
+from belated.forecasters.room import AGAIN, Kernels
 from belated.kernels.compile import kernel
 from belated.kernels.natural import natural
 from belated.kernels.pointers import call_event, call_law, call_observe, call_outcome, call_regret
@@ -24,15 +24,11 @@ from belated.protocols import NEEDED, NEVER
 
 #: What came of a round, or why the loop returned, or what a round waits for, or what is wrong with it.
 PLAYED, DONE, BUDGET, MAILBOX_FULL, POOL_FULL, SUPPLY = range(6)
-BAD_PREDICTION, BAD_POINT, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, BAD_CONTEXT = range(6, 12)
+BAD_PREDICTION, BAD_POINT, BAD_DELAY, BAD_FEEDBACK, BAD_EVENT, BAD_CONTEXT, BAD_KEEPING = range(6, 13)
+#: The forecaster is to be asked again in this round.
+ONCE_MORE = 13
 #: As late as any horizon, without overflow when added to a round.
 FAR = 2**62
-
-
-@kernel
-def reach(count):
-    """G_i of an action now, if it is the most so far."""
-    count.peak = max(count.peak, count.pulls - count.observed - count.cancelled - count.dropped)
 
 
 @kernel
@@ -59,13 +55,32 @@ class Shape(NamedTuple):
     numbers: bool = False  # whether the number of the prediction waits beside the feedback
     one_hot: bool = False  # whether feedback must name one right action
     apart: bool = False  # whether all lanes choose before one settles
+    # What need not be there, where it is known beforehand.
+    ends: bool = True  # whether tickets may end without feedback
+    announces: bool = True  # whether actions may be replaced
+    records: bool = True  # whether actions, delays and probabilities may be kept
+    states: bool = True  # whether somebody reads the probability that waits beside feedback
+    looks: bool = True  # whether delays may look at the action or the reward
+    in_turn: bool = False  # whether all feedback waits as long as any other, and goes at once
 
 
 class Round(NamedTuple):
-    """A round of one lane, in two steps. Between them other lanes may take theirs."""
+    """A round of one lane, in two steps. Between them other lanes may take theirs.
+
+    The second is made of smaller ones, for who cannot wait for the lane with the most to be delivered.
+    """
 
     choose: Any  # count G_t, choose -> PLAYED, action, probability; or why that cannot be, and nothing has happened
     settle: Any  # outcome and delay, post the feedback, deliver what is due -> PLAYED, DONE, or what is wrong
+    post: Any  # outcome and delay, post the feedback -> PLAYED, the first letter that may be due (-1: none)
+    hand: Any  # deliver a letter if it is due -> PLAYED, the one before the next, the next (-1: that was the last)
+    end: Any  # what there is to do when a round is over -> PLAYED or DONE
+
+
+@kernel
+def row_of(tally, replication):
+    """The counts of a replication."""
+    return tally[natural(replication)]
 
 
 class Calls(NamedTuple):
@@ -76,6 +91,8 @@ class Calls(NamedTuple):
     law: Any = call_law
     event: Any = call_event
     observe: Any = call_observe
+    counts: Any = row_of  # and finds the counts of its replication
+    fetch: Any = None  # and how it takes a letter out of turn, into `lane.came`
 
 
 @cache
@@ -88,23 +105,39 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
     has a row of actions for all and one for each value.
     """
     _, choose, deliver, release, back, replace_all = kernels
-    grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape
-    outcome_of, regret_of, law_of, event_of, observe_of = calls
+    grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape[:9]
+    ends, announces, records, states, looks, in_turn = shape[9:]
+    outcome_of, regret_of, law_of, event_of, observe_of, counts_of, fetch = calls
+
+    def reach(count):
+        out = count.pulls - count.observed
+        if ends:
+            out -= count.cancelled
+        if announces:
+            out -= count.dropped
+        count.peak = max(count.peak, out)
+
+    reach = kernel(reach)
 
     def choose_step(fixed, lane, asked, played, written):
         desk = lane.desk[0]
         pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
         memory, feedback, limit = lane.memory, lane.feedback, fixed.limit
         params, rule, blank = asked.params[0], asked.rule[0], asked.blank
-        game_params, announces = played.params, played.announces
+        game_params = played.params
         pools = written.pools
         replication = natural(desk.replication)
         count = desk.actions
-        counts = written.tally[replication]
+        counts = counts_of(written.tally, replication)
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
-        if desk.free < 0:
+        if in_turn:
+            # Who will be answered is known now: the letter is fetched while the learner chooses.
+            wait = min(fixed.delay, fixed.expiry) if ends else fixed.delay
+            if 0 < wait < t:
+                fetch(lane.came, 0, slab[natural((t - wait) & (len(slab) - 1))])
+        elif desk.free < 0:
             return MAILBOX_FULL, 0, 0.0
         if grows and desk.instances == len(pool):
             return POOL_FULL, 0, 0.0
@@ -114,7 +147,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             reach(counts[cell(desk.value, desk.action, count)])
         desk.peak = max(desk.peak, desk.outstanding)
 
-        if (announces or informs) and desk.announced < t:
+        if (informs or announces) and (informs or played.announces) and desk.announced < t:
             desk.announced = t
             if informs:
                 observe_of(played.observe, game_params, memory, k0, k1, t, context)
@@ -123,7 +156,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                     sound &= abs(context[i]) <= limit  # no branches: several at a time
                 if not sound:
                     return BAD_CONTEXT, 0, 0.0
-            if announces:
+            if announces and played.announces:
                 replaced = event_of(played.event, game_params, memory, k0, k1, t)
                 if replaced >= count:
                     desk.action = replaced
@@ -140,6 +173,9 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         desk.action = action
         if not (0 <= action < count and 0.0 < probability <= MOST):
             desk.probability = probability
+            if action == AGAIN:
+                desk.action = 0
+                return ONCE_MORE, 0, 0.0
             if action != NEEDED:
                 return BAD_PREDICTION, 0, 0.0
             # Nothing has happened: the round is played when Python has supplied what is needed.
@@ -167,31 +203,31 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         desk.outstanding += 1
         return PLAYED, action, min(probability, 1.0)
 
-    def settle_step(action, probability, fixed, lane, asked, played, written):
+    def post_step(action, probability, fixed, lane, asked, played, written):
         desk = lane.desk[0]
-        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
+        pool, slab, contexts, context = lane.pool, lane.slab, lane.contexts, lane.context
         wheel, memory, waits, feedback = lane.wheel, lane.memory, lane.waits, lane.feedback
         horizon, expiry, given, taken = fixed.horizon, fixed.expiry, fixed.given, fixed.taken
-        params, rule = asked.params[0], asked.rule[0]
         game_params, delay_law, law_params = played.params, played.law, played.law_params
-        pools = written.pools
         replication = natural(desk.replication)
         count = desk.actions
-        counts = written.tally[replication]
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
         reward = outcome_of(played.outcome, game_params, memory, k0, k1, t, action, feedback)
-        if fixed.by_action:
-            law_of(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
-            desk.drawn = t - 1
-        elif t - desk.drawn > len(waits):
-            # Delays that do not look at the action are drawn some rounds ahead, all in one call.
-            law_of(delay_law, law_params, k0, k1, t, 0, 0.0, min(len(waits), horizon - t + 1), waits)
-            desk.drawn = t - 1
-        delay = waits[natural(t - desk.drawn - 1)]
+        if in_turn:
+            delay = fixed.delay
+        else:
+            if looks and fixed.by_action:
+                law_of(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
+                desk.drawn = t - 1
+            elif t - desk.drawn > len(waits):
+                # Delays that do not look at the action are drawn some rounds ahead, all in one call.
+                law_of(delay_law, law_params, k0, k1, t, 0, 0.0, min(len(waits), horizon - t + 1), waits)
+                desk.drawn = t - 1
+            delay = waits[natural(t - desk.drawn - 1)]
         if delay < 0:
-            return BAD_DELAY
+            return BAD_DELAY, -1
         sound = True
         for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
             sound = sound and fixed.smallest <= feedback[i] <= fixed.largest
@@ -202,8 +238,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 sound = sound and (feedback[i] == given[0] or feedback[i] == given[1])
             sound = sound and right == 1
         if not sound:
-            return BAD_FEEDBACK
-        if fixed.record:
+            return BAD_FEEDBACK, -1
+        if records and fixed.record:
             if point:
                 for i in range(point):
                     written.points[replication, t - 1, i] = pool[desk.instance].memo[i]
@@ -212,16 +248,19 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             written.delays[replication, t - 1] = delay
             written.probabilities[replication, t - 1] = probability
 
-        wait = min(delay, expiry)
+        wait = min(delay, expiry) if ends else delay
         if wait < NEVER:
-            entry = natural(desk.free)
+            entry = natural(t & (len(slab) - 1) if in_turn else desk.free)
             letter = slab[entry]
-            desk.free = letter.next
+            if not in_turn:
+                desk.free = letter.next
             letter.round = t
             letter.action = action
-            letter.probability = probability
             letter.instance = desk.instance
-            letter.cancelled = delay > expiry
+            if states:
+                letter.probability = probability
+            if ends:
+                letter.cancelled = delay > expiry
             for i in range(len(letter.feedback)):
                 letter.feedback[i] = feedback[i]
             if maps:
@@ -236,64 +275,105 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             if informs:
                 for i in range(len(context)):
                     contexts[entry, i] = context[i]
-            due = t + min(wait, FAR)
-            post(slab, wheel, entry, due)
+            due = t + min(wait, fixed.far)
+            if not in_turn:
+                post(slab, wheel, entry, due)
             if due <= horizon:
                 desk.due_count += 1
                 desk.due_sum += t
 
-        slot = natural(t & (len(wheel) - 1))
-        behind = -1
-        following = wheel[slot, 0]
-        while following >= 0:
-            entry = natural(following)
+        if not in_turn:
+            return PLAYED, wheel[natural(t & (len(wheel) - 1)), 0]
+        wait = min(delay, expiry) if ends else delay
+        following = natural((t - wait) & (len(slab) - 1)) if t > wait else -1
+        if wait == 0:
+            fetch(lane.came, 0, slab[following])
+        return PLAYED, following
+
+    def hand_step(behind, following, fixed, lane, asked, played, written):
+        desk = lane.desk[0]
+        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
+        wheel = lane.wheel
+        params, rule = asked.params[0], asked.rule[0]
+        pools = written.pools
+        replication = natural(desk.replication)
+        count = desk.actions
+        counts = counts_of(written.tally, replication)
+        t = desk.round + 1
+        entry = natural(following)
+        if in_turn:
+            letter = lane.came[0]
+            following = -1
+        else:
             letter = slab[entry]
             following = letter.next
             if letter.due != t:
-                behind = entry
-                continue
-            unlink(slab, wheel, slot, behind, following)
-            about = counts[natural(letter.action)]
-            desk.outstanding -= 1
-            desk.closed_sum += t
-            desk.came_sum += letter.round
-            shown = contexts[entry] if informs else context
-            group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
+                return PLAYED, entry, following
+            unlink(slab, wheel, natural(t & (len(wheel) - 1)), behind, following)
+        about = counts[natural(letter.action)]
+        desk.outstanding -= 1
+        desk.closed_sum += t
+        desk.came_sum += letter.round
+        shown = contexts[entry] if informs else context
+        letters = slab
+        if in_turn:
+            letters = lane.came
+            entry = 0
+        group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
+        if values:
+            pools[replication, value_of(shown, values)].open -= 1
+        cancelled = ends and letter.cancelled != 0
+        if ends and cancelled and fixed.has_default:
+            desk.defaulted += letter.round >= about.since
+            letter.cancelled = 0
+            cancelled = False
+            for i in range(len(letter.feedback)):
+                letter.feedback[i] = fixed.default
+        keep = False
+        if ends and cancelled:
+            about.cancelled += 1
             if values:
-                pools[replication, value_of(shown, values)].open -= 1
-            cancelled = letter.cancelled != 0
-            if cancelled and fixed.has_default:
-                desk.defaulted += letter.round >= about.since
-                letter.cancelled = 0
-                cancelled = False
-                for i in range(len(letter.feedback)):
-                    letter.feedback[i] = fixed.default
-            keep = False
-            if cancelled:
-                about.cancelled += 1
-                if values:
-                    group.cancelled += 1
-                keep = release(
-                    desk, rule, params, pool, marks, slab, contexts, shown, entry, replaced_or(letter, about)
-                )
-            elif letter.round < about.since:
-                about.dropped += 1
-                if values:
-                    group.dropped += 1
-                keep = release(desk, rule, params, pool, marks, slab, contexts, shown, entry, -1)
-            else:
-                about.observed += 1
-                if values:
-                    group.observed += 1
-                keep = deliver(desk, rule, params, pool, marks, slab, contexts, shown, entry)
-            if not keep:
-                letter.next = desk.free
-                desk.free = entry
+                group.cancelled += 1
+            keep = release(desk, rule, params, pool, marks, letters, contexts, shown, entry, replaced_or(letter, about))
+        elif announces and letter.round < about.since:
+            about.dropped += 1
+            if values:
+                group.dropped += 1
+            keep = release(desk, rule, params, pool, marks, letters, contexts, shown, entry, -1)
+        else:
+            about.observed += 1
+            if values:
+                group.observed += 1
+            keep = deliver(desk, rule, params, pool, marks, letters, contexts, shown, entry)
+        if in_turn and keep:
+            return BAD_KEEPING, behind, -1
+        if not in_turn and not keep:
+            letter.next = desk.free
+            desk.free = entry
+        return PLAYED, behind, following
 
+    def end_step(fixed, lane, played, written):
+        desk = lane.desk[0]
+        memory, game_params = lane.memory, played.params
+        replication = natural(desk.replication)
+        t = desk.round + 1
         if t == written.checkpoints[natural(desk.checkpoint)]:
             written.regret[replication, desk.checkpoint] = regret_of(played.regret, game_params, memory)
             desk.checkpoint += 1
         desk.round = t
-        return DONE if t == horizon else PLAYED
+        return DONE if t == fixed.horizon else PLAYED
 
-    return Round(kernel(choose_step), kernel(settle_step))
+    post_step, hand_step, end_step = kernel(post_step), kernel(hand_step), kernel(end_step)
+
+    def settle_step(action, probability, fixed, lane, asked, played, written):
+        reason, following = post_step(action, probability, fixed, lane, asked, played, written)
+        if reason != PLAYED:
+            return reason
+        behind = -1
+        while following >= 0:
+            reason, behind, following = hand_step(behind, following, fixed, lane, asked, played, written)
+            if in_turn and reason != PLAYED:
+                return reason
+        return end_step(fixed, lane, played, written)
+
+    return Round(kernel(choose_step), kernel(settle_step), post_step, hand_step, end_step)

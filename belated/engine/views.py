@@ -48,6 +48,8 @@ class Fixed(NamedTuple):
     given: tuple[float, float]  # the range of rewards that is mapped
     taken: tuple[float, float]  # to this
     record: bool
+    far: int  # as late as any horizon, without overflow when added to a round
+    delay: int = -1  # of all rounds, where they wait in turn
 
 
 class Asked(NamedTuple):

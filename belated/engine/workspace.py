@@ -228,6 +228,7 @@ def fixed_of(setting: Setting) -> Fixed:
         setting.context_limit,
         *(rule.reward_range or taken, taken),
         setting.record,
+        rounds.FAR,
     )
 
 

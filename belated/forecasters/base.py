@@ -41,7 +41,7 @@ RULE |= {"seats", "grows", "counts_asks"}
 STATED = (
     *("kernels", "theorem", "identities", "guarantee", "wants", "formula", "about"),
     *("propensity", "chooses_among", "replaces", "plays_reactive", "keeps_order", "tells_late", "numbers_letters"),
-    "reads_probability",
+    *("reads_probability", "keeps_letters"),
 )
 
 
@@ -104,6 +104,9 @@ class Forecaster(Spelled, ABC):
     #: Whether its rule looks at probabilities, more than handing them on. If not, a learner may leave out a costly one
     #: where nobody else reads it (`params.unread`).
     reads_probability: ClassVar[bool] = True
+    #: Whether its kernels may keep a letter beyond the round in which it comes. If not, what waits equally long can be
+    #: kept in turn.
+    keeps_letters: ClassVar[bool] = True
     #: What delays may not depend on, for its theorem: "action", "reward".
     excludes: ClassVar[tuple[str, ...]] = ("action", "reward")
     #: What its theorem asks of delays, in a sentence or two for the pages of a service; empty if it has none.

@@ -44,7 +44,7 @@ class BOLD(Forecaster):
     guarantee = "E[(G* + 1) f(n / (G* + 1))] over a learner with bound f; delays that ignore the action"
     grows = True
     keeps_order = True
-    numbers_letters = reads_probability = False
+    numbers_letters = reads_probability = keeps_letters = False
     propensity = True
     chooses_among = True
     replaces = True

@@ -69,6 +69,10 @@ class Direct(Forecaster):
         """Whether feedback is held back until that of all earlier predictions is in."""
         return bool(getattr(self._spec or self._room.seats[0].learner, "in_order", False))
 
+    @property
+    def keeps_letters(self) -> bool:  # type: ignore[override]
+        return self.in_order
+
     def layout(self) -> np.dtype[Any] | None:
         return np.dtype([("told", "i8")]) if self.in_order else None
 

@@ -10,8 +10,9 @@ import numpy as np
 from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster
 from belated.forecasters.process import MOST, shown
-from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
+from belated.forecasters.room import AGAIN, Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
+from belated.kernels.target import on_gpu
 from belated.kernels.values import value_of
 from belated.theory.theorems import QpmdTheorem
 
@@ -250,6 +251,8 @@ def make_choose(parts: Parts, by_ticket: bool = False) -> Any:
             tally[held].base += 1
             if values:
                 tally[(1 + value) * desk.actions + held].base += 1
+            if on_gpu() and marks[block + 2 * held + 2] >= 0:
+                return AGAIN, 1.0  # neighbours play on meanwhile
         return held, probability
 
     return kernel(choose)

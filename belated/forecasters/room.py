@@ -78,6 +78,10 @@ class Room(Protocol):
 NOTHING = Letter(0, -1, 1.0, None, 0, 0)
 
 
+#: What `choose` of a forecaster's kernels may say for an action: it is to be asked again in the same round.
+AGAIN = -3
+
+
 class Parts(NamedTuple):
     """A learner's kernels as a forecaster's kernels use them, and what is known when they are compiled."""
 

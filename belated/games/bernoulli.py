@@ -9,6 +9,7 @@ from belated import require
 from belated.games.account import check_feedback, gaps, head, pseudo_regret
 from belated.kernels.random import OUTCOME, fill_uniform, outcome_draw, uniform
 from belated.kernels.sampling import pair
+from belated.kernels.target import on_gpu
 from belated.protocols import Feedback, Floats, Game
 
 #: Rounds whose numbers are drawn together: eight cost little more than one.
@@ -49,10 +50,18 @@ class Bernoulli(Game):
         """Plays of each action; for each, the rounds it has numbers for and the numbers; the action played last."""
         return self.actions * (1 + 1 + AHEAD) + 1
 
+    def least_memory(self) -> int:
+        return self.actions
+
     @staticmethod
     def outcome(params, memory, k0, k1, round_, action, feedback):
-        memory[action] += 1.0
         count = int(params[0])
+        if params[1] == 0.0 and on_gpu():
+            played = memory[action]  # it comes while the number is drawn
+            feedback[0] = 1.0 if uniform(outcome_draw(k0, k1, round_, 0), action) < params[2 + count + action] else 0.0
+            memory[action] = played + 1.0
+            return feedback[0]
+        memory[action] += 1.0
         if params[1] == 0.0:
             # An action that is played again has the numbers of eight rounds drawn at once.
             group = round_ >> SHIFT

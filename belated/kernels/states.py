@@ -52,9 +52,17 @@ def _subtype(field: np.dtype[Any]) -> tuple[Any, ...]:
     return field.subdtype if field.subdtype is not None else (field,)
 
 
+#: Layouts by themselves.
+_layouts: dict[np.dtype[Any], np.dtype[Any]] = {}
+
+
 def records(dtype: np.dtype[Any], count: int) -> Records:
-    """Zeroed records whose fields kernels reach as attributes, compiled or not."""
-    pool = np.zeros(count, dtype)
+    """Zeroed records whose fields kernels reach as attributes, compiled or not.
+
+    Those of one layout share the object that says it: Numba knows that again, and would else compare field by field at
+    every call.
+    """
+    pool = np.zeros(count, _layouts.setdefault(dtype, dtype))
     return pool if COMPILED else pool.view(PlainRecords)
 
 

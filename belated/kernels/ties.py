@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 
-from belated.kernels.compile import kernel
+import numpy as np
 
+from belated.kernels.compile import kernel
+from belated.kernels.target import on_gpu
+
+#: More than any action can have been predicted.
+MANY = np.int64(2**63 - 1)
 #: Indices this close to the largest are tied, so that every honest solver agrees.
 MARGIN = 1e-9
 
@@ -23,6 +28,13 @@ def largest_index(index, predicted):
         best = max(best, index[i])
     floor = best - MARGIN
     chosen = -1
+    if on_gpu():
+        fewest = MANY
+        for i in range(len(index)):
+            fewer = (index[i] >= floor) & (predicted[i] < fewest)
+            chosen = i if fewer else chosen
+            fewest = predicted[i] if fewer else fewest
+        return chosen
     for i in range(len(index)):
         if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i

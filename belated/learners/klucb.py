@@ -45,6 +45,7 @@ class KLUCB(Learner):
     guarantee = "explicit, near sum_i gap_i ln n / d(mu_i, mu*), i.i.d. rewards, c = 3"
     can_grow = True
     reads_answering = False
+    counters = ("leader", "seen", "predicted", "solved")
     version = 2  # elementary functions of our own: the last bits differ
     migrate = staticmethod(keep)
     actions: int
@@ -79,17 +80,28 @@ class KLUCB(Learner):
             state.index[leader] = best
             for i in range(len(mean)):
                 state.solved[i] = i == leader
-                if i == leader:
-                    continue
-                if state.until[i] < level:
-                    state.until[i] = level + AHEAD
-                    state.below[i] = kl_upper(mean[i], state.until[i] / seen[i], state.below[i]) + SLACK
+            i = 0
+            while True:
+                # Past those that need no equation solved: neighbours on a GPU then solve theirs together.
+                while i < len(mean) and (i == leader or (level <= state.until[i] and state.below[i] < best - MARGIN)):
+                    i += 1
+                if i == len(mean):
+                    break
                 floor = best - MARGIN
-                if state.below[i] < floor or (floor > mean[i] and seen[i] * kl(mean[i], floor) > level):
+                old = state.until[i] < level
+                if not old and floor > mean[i] and seen[i] * kl(mean[i], floor) > level:
+                    i += 1
                     continue
-                state.solved[i] = True
-                state.index[i] = kl_upper(mean[i], level / seen[i], state.index[i])
-                best = max(best, state.index[i])
+                most = level + AHEAD if old else level
+                value = kl_upper(mean[i], most / seen[i], state.below[i] if old else state.index[i])
+                if old:
+                    state.until[i] = most
+                    state.below[i] = value + SLACK
+                else:
+                    state.solved[i] = True
+                    state.index[i] = value
+                    best = max(best, value)
+                    i += 1
             floor = best - MARGIN
             for i in range(len(mean)):
                 if state.solved[i] and state.index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):

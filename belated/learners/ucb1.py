@@ -11,7 +11,8 @@ import numpy as np
 from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.elementary import log
-from belated.kernels.ties import MARGIN
+from belated.kernels.target import on_gpu
+from belated.kernels.ties import MANY, MARGIN
 from belated.protocols import Floats, Learner
 from belated.theory import bounds
 
@@ -33,6 +34,7 @@ class UCB1(Learner):
     guarantee = "sum_i min(n gap_i, 8 ln n / gap_i + (1 + pi^2/3) gap_i), i.i.d. rewards"
     can_grow = True
     reads_answering = False
+    counters = ("seen", "predicted")
     actions: int
 
     def __post_init__(self) -> None:
@@ -123,6 +125,13 @@ def widest(mean, radius, predicted, width):
         best = max(best, mean[i] + width * radius[i])
     floor = best - MARGIN
     chosen = -1
+    if on_gpu():
+        fewest = MANY
+        for i in range(len(mean)):
+            fewer = (mean[i] + width * radius[i] >= floor) & (predicted[i] < fewest)
+            chosen = i if fewer else chosen
+            fewest = predicted[i] if fewer else fewest
+        return chosen
     for i in range(len(mean)):
         if mean[i] + width * radius[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i

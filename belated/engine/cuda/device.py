@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import operator
 import pickle
+import re
 import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -35,15 +38,18 @@ with warnings.catch_warnings():
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 if not SIMULATED:
+    from numba.cuda import cgutils, datamodel
     from numba.cuda.compiler import CUDACompiler, compile_extra, kernel_fixup
     from numba.cuda.core.callconv import CUDACallConv
     from numba.cuda.core.errors import NumbaError
     from numba.cuda.cudadrv.driver import CudaAPIError
+    from numba.cuda.cudaimpl import registry
     from numba.cuda.descriptor import cuda_target
     from numba.cuda.dispatcher import _Kernel
     from numba.cuda.flags import CUDAFlags
     from numba.cuda.utils import numba_target_override
 
+    from belated.engine.cuda import spread
     from belated.kernels.inlining import with_inlining
 
     class Inlining(CUDACompiler):  # type: ignore[misc]
@@ -53,8 +59,16 @@ if not SIMULATED:
             return [with_inlining(passes, "numba.cuda.core") for passes in super().define_pipelines()]
 
 
-#: Threads of a block, and lanes for each multiprocessor, as measured in a trial on an H200.
-BLOCK, PER_MULTIPROCESSOR = 128, 384
+if not SIMULATED:
+    for kind, like in ((spread.Apart, types.NestedArray), (spread.Spreads, types.Array)):
+        datamodel.register_default(kind)(datamodel.default_manager._handlers[like])
+    datamodel.register_default(spread.Spread)(spread.as_places(datamodel.default_manager._handlers[types.Record]))
+    registry.lower(operator.setitem, spread.Spreads, types.Integer, types.Record)(spread.set_record)
+
+#: Threads of a block: those that work together. Lanes for each multiprocessor, at most, as measured on an H200; of its
+#: memory that threads share, how much there is, and what a block takes of it beside its own.
+BLOCK, PER_MULTIPROCESSOR = 32, 384
+SHARED, BESIDE = 227 * 1024, 1024
 #: Registers that a thread may use, so that there are enough of the 65,536 for all these lanes; a device gives eights.
 REGISTERS = 65_536 // PER_MULTIPROCESSOR // 8 * 8
 #: How kernels are compiled: what is not fused is exact by IEEE 754.
@@ -89,7 +103,7 @@ def compiled(turn: Any, work: Any, capability: tuple[int, int]) -> Any:
     target = cuda_target.target_context
     contexts, signature = (cuda_target.typing_context, target), (types.int64, work)
     try:
-        with numba_target_override(), uncollected():
+        with numba_target_override(), uncollected(), patch.object(cgutils, "pointer_add", spread.further):
             made = compile_extra(
                 *contexts,
                 entry_of(turn),
@@ -107,9 +121,29 @@ def compiled(turn: Any, work: Any, capability: tuple[int, int]) -> Any:
     library, long = made.library, made.fndesc.llvm_func_name
     kernel_fixup(library.get_function(long), False)
     # The name tells all types, and PTX repeats it at every argument: without it there is a tenth of the text.
-    library._llvm_strs = [text.replace(long, ENTRY) for text in library.llvm_strs]
+    library._llvm_strs = [with_tables_at_hand(text.replace(long, ENTRY)) for text in library.llvm_strs]
     library._entry_name = ENTRY
     return _Kernel._rebuild(False, ENTRY, made.signature, library, False, False, made.call_helper, [])
+
+
+#: How Numba writes down a table that a kernel reads.
+TABLE = re.compile(r'^@"?(_cudapy_cmem[^" ]*)"? = internal addrspace\(4\) constant (.*)$', re.MULTILINE)
+
+
+def with_tables_at_hand(text: str) -> str:
+    """The same program with its tables in global memory, each once. Numba has them in constant memory, for each place
+    where they are read again; but that is quick only where all threads read the same number."""
+    names: dict[str, str] = {}
+
+    def once(found: re.Match[str]) -> str:
+        name, table = found.groups()
+        known = f"belated_table_{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+        again = known in names.values()
+        names[name] = known
+        return "" if again else f"@{known} = linkonce_odr unnamed_addr addrspace(1) constant {table}"
+
+    text = TABLE.sub(once, text).replace("addrspace(4)", "addrspace(1)")
+    return re.sub(r'@"?(_cudapy_cmem[^" ,)]*)"?', lambda found: f"@{names.get(found[1], found[1])}", text)
 
 
 class Kept:
@@ -156,10 +190,13 @@ def launched(turn: Any) -> Any:
 class Device:
     """The GPU that Numba has chosen."""
 
-    @property
-    def lanes(self) -> int:
-        """How many are played at once."""
-        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT) * PER_MULTIPROCESSOR
+    #: Whether kernels are compiled for one (`kernels.target`).
+    is_gpu = True
+
+    def lanes(self, near: int) -> int:
+        """How many are played at once, where each has so many bytes close by."""
+        fit = SHARED // (BLOCK * near + BESIDE) * BLOCK
+        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT) * min(PER_MULTIPROCESSOR, fit)
 
     @property
     def free(self) -> int:
@@ -182,6 +219,13 @@ class Device:
         """Write values into an array there."""
         array.copy_to_device(values)
 
+    def read(self, array: Any, into: Any) -> None:
+        """Write the first rows of an array there into one here."""
+        if into.flags.c_contiguous and array.is_c_contiguous():
+            array[: len(into)].copy_to_host(into.view(np.ndarray))
+        else:
+            into[...] = array.copy_to_host()[: len(into)]
+
     def run(self, turn: Any, count: int, work: Any) -> None:
         """Let so many lanes take the turn, and wait for them."""
         with warnings.catch_warnings():
@@ -201,7 +245,10 @@ class Device:
 class Host(Device):
     """The same in the memory of this process: for Numba's simulator of a GPU, and for tests."""
 
-    lanes, free = 64, 2**30
+    most, free, is_gpu = 64, 2**30, False
+
+    def lanes(self, near: int) -> int:
+        return self.most
 
     def put(self, array: Any) -> Any:
         return np.array(array, subok=True)
@@ -216,6 +263,9 @@ class Host(Device):
 
     def set(self, array: Any, values: Any) -> None:
         array[...] = values
+
+    def read(self, array: Any, into: Any) -> None:
+        into[...] = array[: len(into)]
 
 
 def find() -> Device:

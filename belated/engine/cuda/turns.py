@@ -1,7 +1,8 @@
 """What a thread does: it plays the replication of its lane, or moves the lane into wider arrays.
 
 The rounds are those of the CPU (`round.make_round`), with direct calls of the game and the law. Arrays are shared by
-all lanes, and the second axis of each is the lane: what neighbours look at in a round lies side by side.
+all lanes, so that what neighbours look at in a round lies side by side: the second axis of vectors is the lane, records
+are laid out as `spread.py` says. What a thread needs all the time it has close by while it plays.
 
 A turn is a kernel like any other, of the lane's number and one tuple. Nothing in it knows CUDA: it runs on a CPU, too.
 """
@@ -13,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from belated.engine.cuda import spread
 from belated.engine.lanes import RING, TRACELESS
 from belated.engine.loop import finish_replication, start_replication
-from belated.engine.mailbox import move
-from belated.engine.round import DONE, PLAYED, Calls, Shape, make_round
+from belated.engine.mailbox import clear, move
+from belated.engine.round import DONE, ONCE_MORE, PLAYED, Calls, Shape, make_round
 from belated.engine.views import Arrays, Asked, Written
 from belated.forecasters.room import Kernels
 from belated.kernels import pointers
@@ -38,10 +40,28 @@ class Work(NamedTuple):
     seed: tuple[int, int]  # its words
     fixed: Any
     lanes: Arrays
+    counts: Any  # of each action
     asked: Any  # the learner's constants: one for all lanes, or one for each
     played: Any
     written: Any  # rows are lanes
+    blank: Any  # counts of nothing
     told: Any  # of each lane why it stopped, and how many rounds it has played
+
+
+class Lane(NamedTuple):
+    """The arrays of a lane, as `views.Arrays` has them, and the letter that comes in the round."""
+
+    desk: Any
+    pool: Any
+    marks: Any
+    slab: Any
+    wheel: Any
+    contexts: Any
+    memory: Any
+    waits: Any
+    feedback: Any
+    context: Any
+    came: Any
 
 
 class Moved(NamedTuple):
@@ -51,46 +71,110 @@ class Moved(NamedTuple):
     wider: Arrays
 
 
-@kernel
-def lane_of(lanes, i):
-    """The arrays of a lane."""
-    return Arrays(
-        lanes.desk[:, i],
-        lanes.pool[:, i],
-        lanes.marks[RING : len(lanes.marks) - RING, i],
-        lanes.slab[:, i],
-        lanes.wheel[:, i],
-        lanes.contexts[:, i],
-        lanes.memory[:, i],
-        lanes.waits[:, i],
-        lanes.feedback[:, i],
-        lanes.context[:, i],
-    )
+class Kinds(NamedTuple):
+    """How the records of all lanes are laid out, and whether the numbers of vectors lie beside those of neighbours:
+    where these are in the same round, they need the same at once. Else what a lane has is in one place."""
 
-
-@kernel
-def torn(marks, i):
-    """Whether somebody wrote just outside the marks of a lane."""
-    found = False
-    last = len(marks) - 1
-    for j in range(RING):
-        found = found or marks[j, i] != TRACELESS or marks[last - j, i] != TRACELESS
-    return found
+    desk: Any
+    pool: Any
+    slab: Any
+    tally: Any
+    abreast: bool
 
 
 class Near(NamedTuple):
-    """How many records a thread has with itself while it plays; the others stay where all lanes have theirs.
+    """What a thread has close by while it plays: so many of these. Others stay where all lanes have theirs: 0, or -1
+    where there may be none."""
 
-    A thread's own memory is laid out by the device so that neighbours do not disturb each other.
-    """
-
-    instances: int  # all of the pool, or 0
-    counts: int  # all of a row of the tally, or 0
+    instances: int  # all of the pool
+    counts: int  # all of a row of the tally
+    tally: Any  # and how they are laid out there
+    memory: int  # numbers of the game's
+    feedback: int  # numbers of the round
+    context: int
+    waits: int
+    desk: Any  # how the scalars are laid out there
+    letter: Any  # and a letter
 
 
 @cache
-def make_near(count: int) -> tuple[Any, Any]:
-    """Kernels that bring so many records of an array to the thread, and take them back; with 0 they stay."""
+def make_lane_of(kinds: Kinds) -> Any:
+    """The kernel that finds the arrays of a lane."""
+    desk_of, pool_of, slab_of = (spread.view(kind) for kind in kinds[:3])
+
+    def abreast(lanes, i):
+        return Arrays(
+            desk_of(lanes.desk, i),
+            pool_of(lanes.pool, i),
+            lanes.marks[RING : len(lanes.marks) - RING, i],
+            slab_of(lanes.slab, i),
+            lanes.wheel[:, i],
+            lanes.contexts[:, i],
+            lanes.memory[:, i],
+            lanes.waits[:, i],
+            lanes.feedback[:, i],
+            lanes.context[:, i],
+        )
+
+    def apart(lanes, i):
+        return Arrays(
+            desk_of(lanes.desk, i),
+            pool_of(lanes.pool, i),
+            lanes.marks[i, RING : lanes.marks.shape[1] - RING],
+            slab_of(lanes.slab, i),
+            lanes.wheel[i],
+            lanes.contexts[i],
+            lanes.memory[i],
+            lanes.waits[i],
+            lanes.feedback[i],
+            lanes.context[i],
+        )
+
+    return kernel(abreast if kinds.abreast else apart)
+
+
+@cache
+def make_torn(abreast: bool) -> Any:
+    """The kernel that says whether somebody wrote just outside the marks of a lane."""
+
+    def torn(marks, i):
+        ring = marks[:, i] if abreast else marks[i]
+        found = False
+        last = len(ring) - 1
+        for j in range(RING):
+            found = found or ring[j] != TRACELESS or ring[last - j] != TRACELESS
+        return found
+
+    return kernel(torn)
+
+
+@cache
+def make_near(kind: Any, count: int) -> tuple[Any, Any]:
+    """Kernels that bring so many records of an array close to the thread, and take them back; with 0 they stay."""
+    room, put = spread.nearby(kind, count), spread.assign
+
+    def stay(far, i):
+        return far
+
+    def leave(near, far):
+        pass
+
+    def bring(far, i):
+        near = room(i)
+        for j in range(count):
+            put(near, j, far[j])
+        return near
+
+    def take(near, far):
+        for j in range(count):
+            put(far, j, near[j])
+
+    return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
+
+
+@cache
+def make_own(count: int) -> tuple[Any, Any]:
+    """The same for numbers, which the thread has for itself; -1 where they stay."""
 
     def stay(far):
         return far
@@ -100,52 +184,116 @@ def make_near(count: int) -> tuple[Any, Any]:
 
     def bring(far):
         near = nearby(far, count)
-        for i in range(count):
-            near[i] = far[i]
+        for j in range(count):
+            near[j] = far[j]
         return near
 
     def take(near, far):
-        for i in range(count):
-            far[i] = near[i]
+        for j in range(count):
+            far[j] = near[j]
 
-    return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
+    return (kernel(bring), kernel(take)) if count >= 0 else (kernel(stay), kernel(leave))
 
 
 @cache
-def make_near_row(count: int) -> tuple[Any, Any]:
-    """The same for a row of a table."""
+def make_numbers(count: int) -> tuple[Any, Any]:
+    """The same for numbers that neighbours have in turn."""
+    kind = spread.spread(np.dtype([("numbers", "f8", (max(count, 1),))]), spread.TOGETHER)
+    room = spread.nearby(kind, 1)
 
-    def stay(far, row):
+    def stay(far, i):
         return far
 
-    def leave(near, far, row):
+    def leave(near, far):
         pass
 
-    def bring(far, row):
-        near = nearby(far, count)
-        for i in range(count):
-            near[row, i] = far[row, i]
+    def bring(far, i):
+        near = room(i)[0].numbers
+        for j in range(count):
+            near[j] = far[j]
         return near
 
-    def take(near, far, row):
-        for i in range(count):
-            far[row, i] = near[row, i]
+    def take(near, far):
+        for j in range(count):
+            far[j] = near[j]
 
     return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
 
 
+@kernel
+def counts_here(tally, replication):
+    """A thread has the counts of its own replication only."""
+    return tally
+
+
 @cache
-def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near) -> Any:
+def make_rounds(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
+    """The kernel that plays so many rounds, or until something is needed or wrong."""
+    choose, settle, post, hand, end = make_round(kernels, shape, calls)
+
+    def all_alike(left, fixed, lane, asked, played, written):
+        reason = PLAYED
+        while reason == PLAYED and left > 0:
+            reason, action, probability = choose(fixed, lane, asked, played, written)
+            if reason == PLAYED:
+                left -= 1
+                reason = settle(natural(action), probability, fixed, lane, asked, played, written)
+            elif reason == ONCE_MORE:
+                reason = PLAYED
+        return reason
+
+    def each_at_its_pace(left, fixed, lane, asked, played, written):
+        """In a round one lane has three letters, its neighbours none. All deliver one letter at most before those that
+        have no more play on: nobody waits for who has the most."""
+        reason = PLAYED
+        behind, following = -1, -1
+        within = False
+        while True:
+            if within and following >= 0:
+                reason, behind, following = hand(behind, following, fixed, lane, asked, played, written)
+            if following < 0:
+                if within:
+                    within = False
+                    left -= 1
+                    reason = end(fixed, lane, played, written)
+                if reason != PLAYED or left <= 0:
+                    return reason
+                reason, action, probability = choose(fixed, lane, asked, played, written)
+                if reason == PLAYED:
+                    behind = -1
+                    reason, following = post(natural(action), probability, fixed, lane, asked, played, written)
+                    within = True
+                elif reason == ONCE_MORE:
+                    reason = PLAYED
+                if reason != PLAYED:
+                    return reason
+
+    return kernel(all_alike if shape.in_turn else each_at_its_pace)
+
+
+@cache
+def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: Kinds) -> Any:
     """The turn that plays so many rounds of a lane, or until something is needed or wrong."""
     begin = kernels.begin
-    choose, settle = make_round(kernels, shape, calls)
-    bring_desk, take_desk = make_near(1)
-    bring_pool, take_pool = make_near(near.instances)
-    bring_row, take_row = make_near_row(near.counts)
+    lane_of, row_of, torn = make_lane_of(kinds), spread.view(kinds.tally), make_torn(kinds.abreast)
+    bring_pool, take_pool = make_near(kinds.pool, near.instances)
+    bring_counts, take_counts = make_near(near.tally, near.counts)
+    bring_memory, take_memory = make_numbers(near.memory)
+    bring_feedback, take_feedback = make_own(near.feedback)
+    bring_context, take_context = make_own(near.context)
+    bring_waits, take_waits = make_own(near.waits)
+    in_turn, put = shape.in_turn, spread.assign
+    own_desk, own_letter = spread.own(near.desk, 1), spread.own(near.letter, 1)
 
     def start(i, work, lane, asked):
         desk = lane.desk[0]
-        start_replication(desk, i, len(lane.waits), asked.blank, lane.pool, lane.memory, lane.slab, lane.wheel)
+        free = 0
+        if in_turn:
+            for entry in range(len(lane.slab)):
+                lane.slab[entry].instance = 0
+        else:
+            free = clear(lane.slab, lane.wheel)
+        start_replication(desk, i, len(lane.waits), free, asked.blank, lane.pool, lane.memory)
         k0, k1 = replication_key(np.uint64(work.seed[0]), np.uint64(work.seed[1]), work.first + i)
         desk.key0 = k0
         desk.key1 = k1
@@ -153,31 +301,37 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near) -> Any:
 
     start = kernel(start)
 
+    play_on = make_rounds(kernels, shape, calls)
+
     def play(i, work):
         reason = work.told[0, i]
         if reason == DONE:
             return
-        fixed, played = work.fixed, work.played
-        far = lane_of(work.lanes, i)
-        own = min(i, len(work.asked.params) - 1)
-        asked = Asked(work.asked.rule, work.asked.params[own : own + 1], work.asked.blank)
+        fixed, played, tables = work.fixed, work.played, work.written
+        far, counts = lane_of(work.lanes, i), row_of(work.counts, i)
+        one = min(i, len(work.asked.params) - 1)
+        asked = Asked(work.asked.rule, work.asked.params[one : one + 1], work.asked.blank)
         if reason == FRESH:
             start(i, work, far, asked)
-        lane = Arrays(
-            bring_desk(far.desk),
-            bring_pool(far.pool),
+            for j in range(len(counts)):
+                put(counts, j, work.blank[0])
+        desk = own_desk(i)
+        put(desk, 0, far.desk[0])
+        lane = Lane(
+            desk,
+            bring_pool(far.pool, i),
             far.marks,
             far.slab,
             far.wheel,
             far.contexts,
-            far.memory,
-            far.waits,
-            far.feedback,
-            far.context,
+            bring_memory(far.memory, i),
+            bring_waits(far.waits),
+            bring_feedback(far.feedback),
+            bring_context(far.context),
+            own_letter(i),
         )
-        tables = work.written
         written = Written(
-            bring_row(tables.tally, i),
+            bring_counts(counts, i),
             tables.pools,
             tables.summary,
             tables.regret,
@@ -187,56 +341,60 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near) -> Any:
             tables.delays,
             tables.probabilities,
         )
-        reason = PLAYED
-        left = work.budget
-        while reason == PLAYED and left > 0:
-            left -= 1
-            reason, action, probability = choose(fixed, lane, asked, played, written)
-            if reason == PLAYED:
-                reason = settle(natural(action), probability, fixed, lane, asked, played, written)
-        if reason == DONE:
-            finish_replication(lane.desk[0], written.tally[i], written.summary)
-        take_desk(lane.desk, far.desk)
+        reason = play_on(work.budget, fixed, lane, asked, played, written)
+        put(far.desk, 0, desk[0])
         take_pool(lane.pool, far.pool)
-        take_row(written.tally, tables.tally, i)
+        take_memory(lane.memory, far.memory)
+        take_waits(lane.waits, far.waits)
+        take_feedback(lane.feedback, far.feedback)
+        take_context(lane.context, far.context)
+        take_counts(written.tally, counts)
+        if reason == DONE:
+            finish_replication(far.desk[0], counts, tables.summary)
+            row = tables.tally[i]
+            for j in range(len(counts)):
+                put(row, j, counts[j])
         if torn(work.lanes.marks, i):
             reason = TORN
         work.told[0, i] = reason
-        work.told[1, i] = lane.desk[0].round
+        work.told[1, i] = far.desk[0].round
 
     return kernel(play)
 
 
-@kernel
-def move_mailbox(i, moved):
-    """Put the mailbox of a lane into one twice its size. The new entries are the first of the free ones."""
-    old = lane_of(moved.lanes, i)
-    new = lane_of(moved.wider, i)
-    desk = old.desk[0]
-    size = len(old.slab)
-    for entry in range(size):
-        new.slab[entry] = old.slab[entry]
-        for j in range(new.contexts.shape[1]):
-            new.contexts[entry, j] = old.contexts[entry, j]
-    for entry in range(size, 2 * size):
-        new.slab[entry].next = entry + 1
-    new.slab[2 * size - 1].next = desk.free
-    desk.free = size
-    for slot in range(len(new.wheel)):
-        new.wheel[slot, 0] = -1
-        new.wheel[slot, 1] = -1
-    move(new.slab, old.wheel, new.wheel)
+@cache
+def make_move(kinds: Kinds) -> tuple[Any, Any]:
+    """The turns that put the mailbox of a lane into one twice its size, and the instances into a larger pool."""
+    lane_of = make_lane_of(kinds)
 
+    def move_mailbox(i, moved):
+        old = lane_of(moved.lanes, i)
+        new = lane_of(moved.wider, i)
+        desk = old.desk[0]
+        size = len(old.slab)
+        for entry in range(size):
+            new.slab[entry] = old.slab[entry]
+            for j in range(new.contexts.shape[1]):
+                new.contexts[entry, j] = old.contexts[entry, j]
+        # The new entries are the first of the free ones.
+        for entry in range(size, 2 * size):
+            new.slab[entry].next = entry + 1
+        new.slab[2 * size - 1].next = desk.free
+        desk.free = size
+        for slot in range(len(new.wheel)):
+            new.wheel[slot, 0] = -1
+            new.wheel[slot, 1] = -1
+        move(new.slab, old.wheel, new.wheel)
 
-@kernel
-def move_pool(i, moved):
-    """Put the instances of a lane into a larger pool, and the marks that go with it."""
-    old = lane_of(moved.lanes, i)
-    new = lane_of(moved.wider, i)
-    for instance in range(len(old.pool)):
-        new.pool[instance] = old.pool[instance]
-    for j in range(len(new.marks)):
-        new.marks[j] = old.marks[j] if j < len(old.marks) else 0
+    def move_pool(i, moved):
+        old = lane_of(moved.lanes, i)
+        new = lane_of(moved.wider, i)
+        for instance in range(len(old.pool)):
+            new.pool[instance] = old.pool[instance]
+        for j in range(len(new.marks)):  # and the marks that go with them
+            new.marks[j] = old.marks[j] if j < len(old.marks) else 0
+
+    return kernel(move_mailbox), kernel(move_pool)
 
 
 @cache
@@ -270,6 +428,8 @@ def direct_calls(outcome: Any, regret: Any, event: Any, observe: Any, law: Any) 
         kernel(call_law),
         kernel(nothing if event is None else call_event),
         kernel(unseen if observe is None else call_observe),
+        counts_here,
+        spread.assign,
     )
 
 

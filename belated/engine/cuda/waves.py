@@ -7,28 +7,40 @@ draws depends on its number only, so a wave that no longer fits into the memory 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from belated.engine import round as rounds
-from belated.engine.cuda import turns
-from belated.engine.lanes import RING, Lane, check_ring
+from belated.engine.cuda import laid, spread, turns
+from belated.engine.lanes import AHEAD, RING, Lane, check_ring
 from belated.engine.progress import Progress
-from belated.engine.records import TALLY
+from belated.engine.records import DESK, TALLY
 from belated.engine.views import Arrays, Played, Written
 from belated.engine.workspace import Setting, Tables, asked_of, fixed_of, kernels_of, refuse, shape_of
 from belated.errors import Unsupported
 from belated.forecasters.instance import supply
+from belated.kernels import states
 from belated.kernels.random import seed_words
-from belated.protocols import Learner
+from belated.kernels.reading import attribute_line
+from belated.protocols import NEVER, Learner
 
 #: A launch should take so many seconds: longer ones are no faster, and Ctrl-C waits for their end.
 LAUNCH = 0.08
 #: Rounds of the first launch, before its speed is known.
 FIRST_LAUNCH = 64
-#: What a thread may have with itself of its pool, and of its counts.
-NEAR_BYTES = 2048
+#: Bytes that a thread may have close by, of what all its neighbours have there; and numbers that are its own.
+NEAR_BYTES, OWN = 576, 64
+#: What is written once, or now and then.
+ROWS = ("tally", "summary", "regret")
+#: Rounds up to which they take half a cell.
+FEW_ROUNDS = 2**30
+#: What of a state, of a letter and of the scalars is a number of rounds or smaller.
+STATE = ("predictions", "answering", "open")
+LETTER = ("due", "round", "number")
+SUMS = ("due_sum", "came_sum", "closed_sum", "probability")
+SCALARS = tuple(name for name in DESK.names or () if name not in SUMS)
 #: The share of the free memory that a wave may take, and how many times its lanes it is given: they will grow.
 SHARE, SPARE = 0.8, 3
 
@@ -36,10 +48,10 @@ SHARE, SPARE = 0.8, 3
 def run_waves(device: Any, setting: Setting, tables: Tables, progress: Progress) -> None:
     """Play all replications on a device."""
     replications = len(tables.regret)
-    sample = Lane(setting)
+    plan = Plan(setting, device.is_gpu)
     row = sum(array.nbytes for array in written_of(setting, tables)) // replications
-    fit = int(SHARE * device.free) // (SPARE * sample.size + row)
-    lanes = max(1, min(replications, device.lanes, fit))
+    fit = int(SHARE * device.free) // (SPARE * plan.sample.size + row)
+    lanes = max(1, min(replications, device.lanes(plan.bytes_near), fit))
 
     def tell(rounds: int) -> None:
         progress.add(rounds)
@@ -50,7 +62,7 @@ def run_waves(device: Any, setting: Setting, tables: Tables, progress: Progress)
     while first < replications:
         count = min(lanes, replications - first)
         try:
-            wave = wave or Wave(device, setting, sample, lanes)
+            wave = wave or Wave(device, plan, lanes)
             wave.play(first, count, tell)
         except MemoryError:
             if lanes == 1:
@@ -58,9 +70,7 @@ def run_waves(device: Any, setting: Setting, tables: Tables, progress: Progress)
             progress.add(-wave.done if wave else 0)
             wave, lanes = None, (lanes + 1) // 2
             continue
-        for there, here in zip(wave.written, written_of(setting, tables), strict=True):
-            if here is not setting.checkpoints:
-                here[first : first + count] = device.get(there)[:count]
+        wave.read(tables, first, count)
         first += count
 
 
@@ -70,27 +80,114 @@ def written_of(setting: Setting, tables: Tables) -> Written:
     return Written(tables.whole, tables.pools, tables.summary, tables.regret, setting.checkpoints, *kept)
 
 
-def near_of(setting: Setting, sample: Lane) -> turns.Near:
-    """What a thread should have with itself: pools that do not grow and the counts, unless they are too large."""
-    rule, pool = setting.forecaster, sample.arrays.pool
-    counts = setting.game.actions * (getattr(rule.learner, "values", 0) + 1)
-    return turns.Near(
-        0 if rule.grows or pool.nbytes > NEAR_BYTES else len(pool),
-        0 if counts * TALLY.itemsize > NEAR_BYTES else counts,
-    )
+class Plan:
+    """How a setting is played: what is compiled for it, how large a lane is, and how it is laid out."""
+
+    def __init__(self, setting: Setting, is_gpu: bool = True) -> None:
+        rule, game, law = setting.forecaster, setting.game, setting.delays
+        learner, kernels = rule.learner, kernels_of(rule)
+        assert isinstance(learner, Learner) and kernels is not None
+        self.setting, self.kernels, self.learner = setting, kernels, learner
+        wait = law.maximum if law.constant and not rule.keeps_letters else None
+        in_turn = -1 if wait is None or wait >= NEVER else min(wait, setting.expiry)
+        self.delay = -1 if in_turn < 0 else int(wait or 0)
+        self.shape = shape_of(rule, game)._replace(
+            ends=setting.expiry < NEVER,
+            announces=bool(game.announces),
+            records=setting.record,
+            states=setting.record or learner.weighs or rule.reads_probability,
+            looks=law.depends_on_action or law.depends_on_reward,
+            in_turn=in_turn >= 0,
+        )
+        self.sample = Lane(setting, 1 if is_gpu else AHEAD, in_turn)
+        self._few = setting.rounds < FEW_ROUNDS
+        self._together = spread.TOGETHER if self.shape.in_turn else 1
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Records of random delays are read by one thread at a time, others by all neighbours together."""
+        arrays, shape, learner = self.sample.arrays, self.shape, self.learner
+        small = (*STATE, *learner.counters) if self._few else ()
+        counted = (TALLY.names or ()) if self._few else ()
+        pool = spread.spread(arrays.pool.dtype, self._together, small)
+        desk, tally = (spread.spread(kind, spread.TOGETHER, names) for kind, names in ((DESK, ()), (TALLY, counted)))
+        self.kinds = turns.Kinds(desk, pool, self._letters(), tally, shape.in_turn)
+
+        # What cannot be anything but zero has one place close by.
+        zeros = [] if shape.ends else ["cancelled"]
+        zeros += [] if shape.announces else ["dropped", "since"]
+        zeros += self._unnamed("base")
+        near_tally = spread.spread(TALLY, spread.TOGETHER, counted, dict.fromkeys(zeros[1:], (zeros or [""])[0]))
+        room = Room(NEAR_BYTES)
+        counts = room.take(self.setting.game.actions * (learner.values + 1), spread.size(near_tally))
+        instances = 0 if self.setting.forecaster.grows else room.take(len(arrays.pool), spread.size(pool))
+        memory = room.take(len(arrays.memory), spread.CELL)
+        own = [len(vector) if len(vector) <= OWN else -1 for vector in (arrays.feedback, arrays.context, arrays.waits)]
+        scalars = self._desk(), self._letter(self._few)
+        self.near = turns.Near(instances, counts, near_tally, memory, own[0], own[1], own[2], *scalars)
+        self.bytes_near = NEAR_BYTES - room.left
+
+    def _unnamed(self, *names: str) -> list[str]:
+        """Those fields that the forecaster's kernels do not name."""
+        return [name for name in names if not any(attribute_line(each, name) for each in self.kernels)]
+
+    def _letters(self) -> Any:
+        """How letters are laid out. A probability that nobody reads has the place of something else."""
+        instead = {} if self.shape.states else {"probability": "feedback"}
+        return spread.spread(self._letter(few=False), self._together, LETTER if self._few else (), instead)
+
+    def _letter(self, few: bool) -> Any:
+        """A letter, without what is not there."""
+        shape, dtype = self.shape, self.sample.arrays.slab.dtype
+        gone = {"due", "next"} if shape.in_turn else set()
+        gone |= {"cancelled"} if shape.in_turn and not shape.ends else set()
+        order = ["feedback", *(name for name in dtype.names if name not in gone | {"feedback"})]
+        return halved([(name, dtype[name].base, dtype[name].shape) for name in order], LETTER if few else ())
+
+    def _desk(self) -> Any:
+        """The scalars, without those that nobody looks at."""
+        shape = self.shape
+        unread = ["hint", "steps"]
+        unread += [] if shape.informs or shape.announces else ["announced"]
+        unread += [] if shape.values else ["value"]
+        unread += [] if shape.ends else ["defaulted"]
+        unread += ["drawn", "free"] if shape.in_turn else []
+        gone = self._unnamed(*unread)
+        return halved(
+            [(name, DESK[name]) for name in DESK.names or () if name not in gone], SCALARS if self._few else ()
+        )
+
+
+class Room:
+    """Bytes that can be given away."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, count: int, size: int) -> int:
+        """Room for so many of a size, if there is enough for all; else for none."""
+        taken = count if count * size <= self.left else 0
+        self.left -= taken * size
+        return taken
+
+
+def halved(fields: list[Any], small: Collection[str]) -> np.dtype[Any]:
+    """A dtype, with some whole numbers in half the room."""
+    half = {"i": "i4", "u": "u4"}
+    made = [(name, half[np.dtype(kind).kind] if name in small else kind, *more) for name, kind, *more in fields]
+    return np.dtype(made, align=True)
 
 
 class Wave:
     """Lanes on a device. The arrays of each are as large as those of a sample, which grows with them."""
 
-    def __init__(self, device: Any, setting: Setting, sample: Lane, lanes: int) -> None:
-        self._device, self._setting, self._sample, self._count = device, setting, sample, lanes
+    def __init__(self, device: Any, plan: Plan, lanes: int) -> None:
+        setting = plan.setting
+        self._device, self._plan, self._setting, self._sample, self._count = device, plan, setting, plan.sample, lanes
         rule, game, law = setting.forecaster, setting.game, setting.delays
-        kernels = kernels_of(rule)
-        assert kernels is not None
-        near = near_of(setting, sample)
-        self.turn = turns.make_play(kernels, shape_of(rule, game), turns.calls_of(game, law), near)
-        self._lanes = self._room(**sample.arrays._asdict())
+        self.turn = turns.make_play(plan.kernels, plan.shape, turns.calls_of(game, law), plan.near, plan.kinds)
+        self.move_mailbox, self.move_pool = turns.make_move(plan.kinds)
+        self._lanes = self._room(**plan.sample.arrays._asdict())
         asked = asked_of(setting)
         # What is supplied is put into the learner's constants, and its kernels may write there.
         own = lanes if type(rule.learner).supply is not Learner.supply else 1
@@ -99,38 +196,63 @@ class Wave:
         announces = bool(game.announces)
         params, law_params = device.put(game.params()), device.put(law.params())
         self._played = Played(0, 0, params, announces, 0, 0, 0, law_params)
-        self._fixed = fixed_of(setting)
+        far = FEW_ROUNDS if setting.rounds < FEW_ROUNDS else rounds.FAR
+        self._fixed = fixed_of(setting)._replace(far=far, delay=plan.delay)
         self._budget = FIRST_LAUNCH
         self.done = 0  #: rounds of this wave
+        actions = setting.game.actions * (1 + getattr(rule.learner, "values", 0))
+        self._counts = device.room(*laid.blank(plan.kinds.tally, actions, lanes))
+        self._blank = device.put(states.records(TALLY, 1))
+        self.written = self._write()
 
     def _room(self, **arrays: Any) -> Any:
         """Room for all lanes, where one would have these arrays; with what is in them, where that matters."""
         made: dict[str, Any] = {}
+        device, kinds = self._device, self._plan.kinds
         for name, array in arrays.items():
-            array = array.base if name == "marks" else array
-            if name in ("desk", "marks"):
-                made[name] = self._device.put(np.repeat(array[:, None], self._count, axis=1).view(type(array)))
+            if name == "desk":
+                made[name] = device.put(laid.filled(kinds.desk, array, self._count))
+            elif name in turns.Kinds._fields:
+                made[name] = device.room(*laid.blank(getattr(kinds, name), len(array), self._count))
+            elif name == "marks":
+                axis = int(kinds.abreast)
+                made[name] = device.put(np.repeat(np.expand_dims(array.base, axis), self._count, axis=axis))
             else:
-                made[name] = self._device.room((len(array), self._count, *array.shape[1:]), array.dtype)
+                first = (len(array), self._count) if kinds.abreast else (self._count, len(array))
+                made[name] = device.room((*first, *array.shape[1:]), array.dtype)
         return Arrays(**made) if len(made) == len(Arrays._fields) else made
 
     def begin(self, first: int) -> None:
         """Be ready to play replications from `first` on, one a lane."""
-        setting, put = self._setting, self._device.put
-        values = getattr(setting.forecaster.learner, "values", 0)
-        shape = len(setting.checkpoints), setting.rounds, setting.record, values, setting.game.point_size
-        blank = written_of(setting, Tables.make(self._count, setting.game.actions, *shape))
-        # As with the lanes' own arrays, what neighbours write in a round lies side by side.
-        self.written = Written(*(put(np.array(array, order="F", subok=True)) for array in blank))
-        self._told = put(np.array([[turns.FRESH] * self._count, [0] * self._count]))
+        self._told = self._device.put(np.array([[turns.FRESH] * self._count, [0] * self._count]))
+        if self.written.pools.size:
+            self._device.set(self.written.pools, self._no_pools)
         self._first, self.done = first, 0
         self._asking: dict[int, tuple[Any, int]] = {}
+
+    def _write(self) -> Any:
+        """Room for what is written. What is once or now and then goes row by row, what neighbours write in each round
+        lies side by side."""
+        setting, device = self._setting, self._device
+        values = getattr(setting.forecaster.learner, "values", 0)
+        shape = len(setting.checkpoints), setting.rounds, setting.record, values, setting.game.point_size
+        like = written_of(setting, Tables.make(1, setting.game.actions, *shape))._asdict()
+        made = {name: device.room((self._count, *like[name].shape[1:]), like[name].dtype) for name in ROWS}
+        made["checkpoints"] = device.put(setting.checkpoints)
+        for name in like.keys() - made.keys():
+            made[name] = device.put(self._zeros(like[name]))
+        self._no_pools = self._zeros(like["pools"])
+        return Written(**made)
+
+    def _zeros(self, like: Any) -> Any:
+        """An array of so many rows like this one's, with what neighbours write side by side."""
+        return np.zeros((self._count, *like.shape[1:]), like.dtype, order="F").view(type(like))
 
     @property
     def work(self) -> turns.Work:
         """What the threads are given."""
         words = seed_words(self._setting.seed)
-        mine = self._lanes, self._asked, self._played, self.written, self._told
+        mine = self._lanes, self._counts, self._asked, self._played, self.written, self._blank, self._told
         return turns.Work(self._budget, self._first, (int(words[0]), int(words[1])), self._fixed, *mine)
 
     def play(self, first: int, count: int, tell: Any) -> None:
@@ -155,10 +277,10 @@ class Wave:
             reasons = reasons[:count]
             if (reasons == rounds.MAILBOX_FULL).any():
                 self._sample.grow_mailbox()
-                self._move(count, turns.move_mailbox, "slab", "wheel", "contexts")
+                self._move(count, self.move_mailbox, "slab", "wheel", "contexts")
             if (reasons == rounds.POOL_FULL).any():
                 self._sample.grow_pool()
-                self._move(count, turns.move_pool, "pool", "marks")
+                self._move(count, self.move_pool, "pool", "marks")
             if (reasons == rounds.DONE).all():
                 break
         if refused is not None:
@@ -166,30 +288,42 @@ class Wave:
 
     def _serve(self, reason: int, lane: int) -> None:
         """Do what a lane needs before it can go on, or raise what is wrong with it."""
-        get, lanes = self._device.get, self._lanes
-        desk = get(lanes.desk[0, lane : lane + 1])
+        desk = laid.get(self._device, self._plan.kinds.desk, self._lanes.desk, 0, lane, DESK)
         if reason == rounds.SUPPLY:
             self._supply(lane, int(desk["instance"][0]))
             return
         if reason == turns.TORN:
-            check_ring(get(lanes.marks)[:, lane].copy()[RING:-RING], self._setting.forecaster)
+            check_ring(self._vector("marks", lane)[RING:-RING], self._setting.forecaster)
         desk["replication"] += self._first
-        feedback, context = get(lanes.feedback)[:, lane], get(lanes.context)[:, lane]
+        feedback, context = self._vector("feedback", lane), self._vector("context", lane)
         refuse(self._setting, reason, self._sample.arrays._replace(desk=desk, feedback=feedback, context=context))
+
+    def _vector(self, name: str, lane: int) -> Any:
+        """A vector of a lane."""
+        found = self._device.get(getattr(self._lanes, name))
+        return found[:, lane].copy() if self._plan.kinds.abreast else found[lane].copy()
 
     def _supply(self, lane: int, instance: int) -> None:
         """The learner cannot predict without something that Python must compute."""
         device, learner = self._device, self._setting.forecaster.learner
         assert isinstance(learner, Learner)
         own = min(lane, len(self._asked.params) - 1)
-        there = self._lanes.pool[instance, lane : lane + 1], self._asked.params[own : own + 1]
-        state, params = map(device.get, there)
+        kind, dtype = self._plan.kinds.pool, self._sample.arrays.pool.dtype
+        state = laid.get(device, kind, self._lanes.pool, instance, lane, dtype)
+        there = self._asked.params[own : own + 1]
+        params = device.get(there)
         asking = instance, int(state["predictions"][0])
         before, times = self._asking.get(lane, ((), 0))
         self._asking[lane] = asking, times + 1 if before == asking else 1
         supply(learner, params, state[0], self._asking[lane][1])
-        for array, values in zip(there, (state, params), strict=True):
-            device.set(array, values)
+        laid.put(device, kind, self._lanes.pool, instance, lane, state)
+        device.set(there, params)
+
+    def read(self, tables: Tables, first: int, count: int) -> None:
+        """Take over what was written by so many lanes, which played the replications from `first` on."""
+        for name, here in written_of(self._setting, tables)._asdict().items():
+            if name != "checkpoints" and here.size:
+                self._device.read(getattr(self.written, name), here[first : first + count])
 
     def _move(self, count: int, turn: Any, *names: str) -> None:
         """Give all lanes the room that the sample has by now, of some arrays. Only those that play have anything."""
