@@ -97,8 +97,8 @@ def test_a_launch_hands_over_what_the_kernel_takes(record: bool) -> None:
     with no_device():
         kernel = device.compiled(wave.turn, typeof(wave.work), CAPABILITY)
     handed: list[Any] = []
-    kernel._prepare_args(kernel.argument_types[0], 4, 0, [], handed)
-    kernel._prepare_args(kernel.argument_types[1], addressed(wave.work), 0, [], handed)
+    for kind, given in zip(kernel.argument_types, (4, addressed(wave.work)), strict=True):
+        kernel._prepare_args(kind, given, 0, [], handed)
     taken = re.findall(rf"\.param \S+ {device.ENTRY}_param_\d+", written(kernel.library))
     assert len(handed) == len(taken) > 100
     ParamHolder(tuple(handed))
@@ -112,7 +112,8 @@ def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
     lanes = wave.work.lanes
     seen: list[Any] = []
     monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
+    chosen = SimpleNamespace(compute_capability=CAPABILITY, MULTIPROCESSOR_COUNT=4)
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: chosen)
     monkeypatch.setattr(device.cuda, "synchronize", lambda: seen.append("done"))
     monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
     monkeypatch.setattr(
@@ -122,7 +123,7 @@ def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     with no_device():
         device.Device().run(wave.move_mailbox, 300, turns.Moved(lanes, lanes))
-    assert seen == [(300, (10, 1, 1), (32, 1, 1)), "done"]
+    assert seen == [(300, (4, 3, 1), (32, 1, 1)), "done"]  # ten blocks, at most three for each multiprocessor
 
 
 def test_what_was_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def start_replication(desk, replication, ahead, free, blank, pool, memory):
     desk.drawn = -ahead
     desk.free = free
     desk.checkpoint = 0
+    desk.until = 1
     desk.outstanding = 0
     desk.peak = 0
     desk.instances = 1

@@ -10,6 +10,7 @@ DESK = np.dtype(
         ("replication", "i8"),  # the one in progress
         ("round", "i8"),  # rounds finished in it
         ("checkpoint", "i8"),  # the next one
+        ("until", "i8"),  # before that round nobody looks for one
         ("outstanding", "i8"),  # G_t, then G_{t+1}
         ("peak", "i8"),  # max of G_1..G_t
         ("free", "i8"),  # first free entry of the mailbox

@@ -65,16 +65,10 @@ class Shape(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round of one lane, in two steps. Between them other lanes may take theirs.
-
-    The second is made of smaller ones, for who cannot wait for the lane with the most to be delivered.
-    """
+    """A round of one lane, in two steps. Between them other lanes may take theirs."""
 
     choose: Any  # count G_t, choose -> PLAYED, action, probability; or why that cannot be, and nothing has happened
     settle: Any  # outcome and delay, post the feedback, deliver what is due -> PLAYED, DONE, or what is wrong
-    post: Any  # outcome and delay, post the feedback -> PLAYED, the first letter that may be due (-1: none)
-    hand: Any  # deliver a letter if it is due -> PLAYED, the one before the next, the next (-1: that was the last)
-    end: Any  # what there is to do when a round is over -> PLAYED or DONE
 
 
 @kernel
@@ -93,6 +87,8 @@ class Calls(NamedTuple):
     observe: Any = call_observe
     counts: Any = row_of  # and finds the counts of its replication
     fetch: Any = None  # and how it takes a letter out of turn, into `lane.came`
+    soon: Any = None  # and how it says that something of an array will be read soon
+    far: bool = False  # whether states are so many, and so far away, that this pays for them
 
 
 @cache
@@ -107,7 +103,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
     _, choose, deliver, release, back, replace_all = kernels
     grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape[:9]
     ends, announces, records, states, looks, in_turn = shape[9:]
-    outcome_of, regret_of, law_of, event_of, observe_of, counts_of, fetch = calls
+    outcome_of, regret_of, law_of, event_of, observe_of, counts_of, fetch, soon, far = calls
+    early = soon is not None and not in_turn and not looks
 
     def reach(count):
         out = count.pulls - count.observed
@@ -118,6 +115,32 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         count.peak = max(count.peak, out)
 
     reach = kernel(reach)
+
+    def draw(fixed, lane, played, t):
+        """Delays that do not look at the action are drawn some rounds ahead, all in one call."""
+        desk, waits = lane.desk[0], lane.waits
+        if t - desk.drawn > len(waits):
+            most = min(len(waits), fixed.horizon - t + 1)
+            law_of(played.law, played.law_params, desk.key0, desk.key1, t, 0, 0.0, most, waits)
+            desk.drawn = t - 1
+        return waits[natural(t - desk.drawn - 1)]
+
+    draw = kernel(draw)
+
+    def expect(fixed, lane, played, t):
+        """What the round will look at is on its way while the learner chooses."""
+        desk, slab, wheel = lane.desk[0], lane.slab, lane.wheel
+        delay = draw(fixed, lane, played, t)
+        wait = min(delay, fixed.expiry) if ends else delay
+        size = len(wheel)
+        soon(wheel, natural((t + min(max(wait, 0), fixed.far)) & (size - 1)))
+        soon(wheel, natural((t + 1) & (size - 1)))
+        soon(slab, natural(desk.free))
+        first = wheel[natural(t & (size - 1)), 0]
+        if first >= 0:
+            soon(slab, natural(first))
+
+    expect = kernel(expect)
 
     def choose_step(fixed, lane, asked, played, written):
         desk = lane.desk[0]
@@ -139,6 +162,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 fetch(lane.came, 0, slab[natural((t - wait) & (len(slab) - 1))])
         elif desk.free < 0:
             return MAILBOX_FULL, 0, 0.0
+        if early:
+            expect(fixed, lane, played, t)
         if grows and desk.instances == len(pool):
             return POOL_FULL, 0, 0.0
         # G_{i,t} can only have grown for the action of the round before.
@@ -201,6 +226,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             same.open += 1
             same.instances += desk.instances - made
         desk.outstanding += 1
+        if in_turn and far and 0 < wait < t:
+            soon(pool, natural(lane.came[0].instance))
         return PLAYED, action, min(probability, 1.0)
 
     def post_step(action, probability, fixed, lane, asked, played, written):
@@ -221,11 +248,9 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             if looks and fixed.by_action:
                 law_of(delay_law, law_params, k0, k1, t, action, reward, 1, waits)
                 desk.drawn = t - 1
-            elif t - desk.drawn > len(waits):
-                # Delays that do not look at the action are drawn some rounds ahead, all in one call.
-                law_of(delay_law, law_params, k0, k1, t, 0, 0.0, min(len(waits), horizon - t + 1), waits)
-                desk.drawn = t - 1
-            delay = waits[natural(t - desk.drawn - 1)]
+                delay = waits[0]
+            else:
+                delay = draw(fixed, lane, played, t)
         if delay < 0:
             return BAD_DELAY, -1
         sound = True
@@ -261,6 +286,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 letter.probability = probability
             if ends:
                 letter.cancelled = delay > expiry
+            elif not in_turn:
+                letter.cancelled = 0
             for i in range(len(letter.feedback)):
                 letter.feedback[i] = feedback[i]
             if maps:
@@ -307,6 +334,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         else:
             letter = slab[entry]
             following = letter.next
+            if early and following >= 0:
+                soon(slab, natural(following))
             if letter.due != t:
                 return PLAYED, entry, following
             unlink(slab, wheel, natural(t & (len(wheel) - 1)), behind, following)
@@ -357,9 +386,12 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         memory, game_params = lane.memory, played.params
         replication = natural(desk.replication)
         t = desk.round + 1
-        if t == written.checkpoints[natural(desk.checkpoint)]:
-            written.regret[replication, desk.checkpoint] = regret_of(played.regret, game_params, memory)
-            desk.checkpoint += 1
+        if t == desk.until:
+            if t == written.checkpoints[natural(desk.checkpoint)]:
+                written.regret[replication, desk.checkpoint] = regret_of(played.regret, game_params, memory)
+                desk.checkpoint += 1
+            if desk.checkpoint < len(written.checkpoints):
+                desk.until = written.checkpoints[natural(desk.checkpoint)]
         desk.round = t
         return DONE if t == fixed.horizon else PLAYED
 
@@ -376,4 +408,4 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 return reason
         return end_step(fixed, lane, played, written)
 
-    return Round(kernel(choose_step), kernel(settle_step), post_step, hand_step, end_step)
+    return Round(kernel(choose_step), kernel(settle_step))

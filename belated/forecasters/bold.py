@@ -11,6 +11,7 @@ from belated.errors import Unsupported
 from belated.forecasters.base import Forecaster
 from belated.forecasters.room import Kernels, Letter, Parts, Room, Seat
 from belated.kernels.compile import kernel
+from belated.kernels.natural import lowest_bit
 from belated.kernels.values import value_of
 from belated.theory.theorems import BoldTheorem, PoolsTheorem, TurnsTheorem
 
@@ -216,12 +217,6 @@ class BOLD(Forecaster):
 #: Instances that a word of marks stands for.
 SHIFT = 5
 WORD = 1 << SHIFT
-
-
-@kernel
-def lowest_bit(word):
-    """Which bit of a word is the lowest that is set: the exponent of a float that is a power of two says it."""
-    return (np.float64(word & -word).view(np.int64) >> 52) - 1023
 
 
 @kernel

@@ -57,9 +57,11 @@ class Bernoulli(Game):
     def outcome(params, memory, k0, k1, round_, action, feedback):
         count = int(params[0])
         if params[1] == 0.0 and on_gpu():
-            played = memory[action]  # it comes while the number is drawn
-            feedback[0] = 1.0 if uniform(outcome_draw(k0, k1, round_, 0), action) < params[2 + count + action] else 0.0
-            memory[action] = played + 1.0
+            played = memory[action]
+            u = uniform(outcome_draw(k0, k1, round_, 0), action)
+            feedback[0] = 1.0 if u < params[2 + count + action] else 0.0
+            # One more. What is added hangs on the draw, else the compiler would add first, and wait for `played`.
+            memory[action] = played + (1.0 if u >= 0.0 else 0.0)
             return feedback[0]
         memory[action] += 1.0
         if params[1] == 0.0:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from belated.kernels.compile import kernel, routine
+from belated.kernels.target import on_gpu
 
 LOG2_E = 1.4426950408889634
 #: ln 2 in two parts: whole multiples of the first are exact.
@@ -155,7 +156,8 @@ def log1p(x):
     sum_ = 1.0 + x
     lost = 1.0 - (sum_ - x) if x > 1.0 else x - (sum_ - 1.0)
     whole, r, rest = log_parts(bits_of(sum_), 0)
-    return log_sum(whole, r, rest + lost / sum_)
+    more = 0.0 if on_gpu() and lost == 0.0 else lost / sum_  # there nothing takes as long to divide as zero
+    return log_sum(whole, r, rest + more)
 
 
 # --- exponentials: x = k ln 2 + r, |r| <= ln 2 / 2, exp(x) = 2^k (1 + r + r^2 series) ---

@@ -20,8 +20,8 @@ from typing import Any
 
 from numba.core import ir
 
-#: So many analysed functions are kept.
-KEPT = 1024
+#: So many bytes of analysed functions are kept, as they are written down.
+KEPT = 2**26
 
 #: Objects of these types are part of a program and copied with it; others, such as the values of constants, are shared.
 _COPIED = {type(None), bool, int, str, list, dict, tuple, set, OrderedDict, defaultdict}
@@ -104,7 +104,10 @@ def inlining_pass(core: str) -> Any:
             if key not in _kept:
                 analysed = super().run_untyped_passes(func, enable_ssa)
                 _kept[key] = analysed, Copier(analysed.blocks, ir)
-                if len(_kept) > KEPT:
+                # What else it has of its program would take several times as much.
+                analysed.blocks, analysed.block_entry_vars, analysed._definitions = {}, {}, defaultdict(list)
+                analysed.variable_lifetime = analysed._consts = None
+                while len(_kept) > 1 and sum(len(copier.written) for _, copier in _kept.values()) > KEPT:
                     _kept.popitem(last=False)
             _kept.move_to_end(key)
             analysed, copier = _kept[key]

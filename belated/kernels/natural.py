@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from belated.kernels.compile import COMPILED
+from belated.kernels.compile import COMPILED, kernel
 
 
 def _typing(typing_context, number):
@@ -32,3 +33,9 @@ def _natural(number):
 natural: Any = intrinsic(_typing) if COMPILED else _natural
 natural.py_func = _natural
 natural._belated_identity = _natural._belated_identity = "a number that is not negative"  # type: ignore[attr-defined]
+
+
+@kernel
+def lowest_bit(word):
+    """Which bit of a word is the lowest that is set: the exponent of a float that is a power of two says it."""
+    return (np.float64(word & -word).view(np.int64) >> 52) - 1023

@@ -6,6 +6,7 @@ import builtins
 import dis
 import inspect
 from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ def offences(function: Any) -> Iterator[Offence]:
             yield from sorted(found, key=lambda offence: offence.what.startswith(STRING))
 
 
+@lru_cache(4096)
 def attribute_line(function: Any, name: str) -> Offence | None:
     """Where a kernel or one that it calls gets or sets an attribute of that name."""
     for each in reachable(function):

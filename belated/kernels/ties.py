@@ -7,12 +7,24 @@ import math
 import numpy as np
 
 from belated.kernels.compile import kernel
+from belated.kernels.natural import natural
 from belated.kernels.target import on_gpu
 
-#: More than any action can have been predicted.
-MANY = np.int64(2**63 - 1)
 #: Indices this close to the largest are tied, so that every honest solver agrees.
 MARGIN = 1e-9
+
+
+@kernel
+def larger(one, two):
+    """`max` of two numbers, neither of which is NaN."""
+    return two if two > one else one
+
+
+@kernel
+def fewer(tied, action, predicted, first, fewest):
+    """Who is ahead among the tied with the fewest predictions, so far (-1: nobody), and how many these are."""
+    ahead = tied & ((first < 0) | (predicted < fewest))
+    return np.int32(action if ahead else first), predicted if ahead else fewest
 
 
 @kernel
@@ -23,18 +35,22 @@ def largest_index(index, predicted):
     >>> int(largest_index(np.array([0.5, 0.7, 0.7]), np.array([0, 4, 3])))
     2
     """
+    if on_gpu():
+        # Without branches, in few registers, and the maximum from both ends at once.
+        best, other = index[0], index[len(index) - 1]
+        for i in range(1, (len(index) + 1) // 2):
+            best = larger(best, index[i])
+            other = larger(other, index[len(index) - 1 - i])
+        floor = larger(best, other) - MARGIN
+        first, fewest = np.int32(-1), predicted[0]
+        for i in range(len(index)):
+            first, fewest = fewer(index[i] >= floor, i, predicted[i], first, fewest)
+        return natural(first)
     best = index[0]
     for i in range(1, len(index)):
         best = max(best, index[i])
     floor = best - MARGIN
     chosen = -1
-    if on_gpu():
-        fewest = MANY
-        for i in range(len(index)):
-            fewer = (index[i] >= floor) & (predicted[i] < fewest)
-            chosen = i if fewer else chosen
-            fewest = predicted[i] if fewer else fewest
-        return chosen
     for i in range(len(index)):
         if index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i

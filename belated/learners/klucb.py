@@ -11,6 +11,8 @@ import numpy as np
 from belated import require
 from belated.kernels.elementary import log
 from belated.kernels.kl import kl, kl_upper
+from belated.kernels.natural import lowest_bit
+from belated.kernels.target import on_gpu
 from belated.kernels.ties import MARGIN, largest_among
 from belated.learners.upgrade import keep
 from belated.protocols import Floats, Learner
@@ -80,9 +82,18 @@ class KLUCB(Learner):
             state.index[leader] = best
             for i in range(len(mean)):
                 state.solved[i] = i == leader
+            # Who needs no equation solved is passed: neighbours on a GPU then solve theirs together, and see at once
+            # who may be next.
+            in_word, waiting = on_gpu() and len(mean) < 63, 0
+            if in_word:
+                for i in range(len(mean)):
+                    past = (i == leader) | ((level <= state.until[i]) & (state.below[i] < best - MARGIN))
+                    waiting |= 0 if past else 1 << i
             i = 0
             while True:
-                # Past those that need no equation solved: neighbours on a GPU then solve theirs together.
+                if in_word:
+                    left = waiting >> i << i
+                    i = lowest_bit(left) if left else len(mean)
                 while i < len(mean) and (i == leader or (level <= state.until[i] and state.below[i] < best - MARGIN)):
                     i += 1
                 if i == len(mean):

@@ -11,8 +11,9 @@ import numpy as np
 from belated import require
 from belated.kernels.compile import kernel
 from belated.kernels.elementary import log
+from belated.kernels.natural import natural
 from belated.kernels.target import on_gpu
-from belated.kernels.ties import MANY, MARGIN
+from belated.kernels.ties import MARGIN, fewer, larger
 from belated.protocols import Floats, Learner
 from belated.theory import bounds
 
@@ -120,18 +121,22 @@ def width_now(state):
 @kernel
 def widest(mean, radius, predicted, width):
     """The action of `largest_index` for the indices mean + width * radius, which need no room of their own."""
+    if on_gpu():
+        last = len(mean) - 1
+        best, other = mean[0] + width * radius[0], mean[last] + width * radius[last]
+        for i in range(1, (len(mean) + 1) // 2):
+            best = larger(best, mean[i] + width * radius[i])
+            other = larger(other, mean[last - i] + width * radius[last - i])
+        floor = larger(best, other) - MARGIN
+        first, fewest = np.int32(-1), predicted[0]
+        for i in range(len(mean)):
+            first, fewest = fewer(mean[i] + width * radius[i] >= floor, i, predicted[i], first, fewest)
+        return natural(first)
     best = mean[0] + width * radius[0]
     for i in range(1, len(mean)):
         best = max(best, mean[i] + width * radius[i])
     floor = best - MARGIN
     chosen = -1
-    if on_gpu():
-        fewest = MANY
-        for i in range(len(mean)):
-            fewer = (mean[i] + width * radius[i] >= floor) & (predicted[i] < fewest)
-            chosen = i if fewer else chosen
-            fewest = predicted[i] if fewer else fewest
-        return chosen
     for i in range(len(mean)):
         if mean[i] + width * radius[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i

@@ -10,11 +10,12 @@ import numpy as np
 
 from belated.errors import Unsupported
 from belated.forecasters import BOLD, QPMD
-from belated.forecasters.bold import SHIFT, lowest_bit
+from belated.forecasters.bold import SHIFT
 from belated.forecasters.qpmd import make_choose
 from belated.forecasters.room import Kernels, Letter, Parts, Seat
 from belated.kernels.compile import kernel
 from belated.kernels.elementary import log
+from belated.kernels.natural import lowest_bit
 from belated.kernels.random import uniform
 from belated.kernels.simplex import exponential_weights, pick
 from belated.learners.ucb1 import UCB1, widest, width_now

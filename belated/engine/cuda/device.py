@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import math
 import operator
 import pickle
@@ -83,10 +84,15 @@ OUT_OF_MEMORY = 2
 
 @cache
 def entry_of(turn: Any) -> Any:
-    """What every thread runs: the turn of its lane."""
+    """What every thread runs: the turn of its lane.
+
+    Blocks with the same x go to the same multiprocessor, which remembers only where few pages of memory are: so they
+    have lanes that follow each other.
+    """
 
     def entry(count, work):
-        i = cuda.grid(1)
+        block = cuda.blockIdx.x * cuda.gridDim.y + cuda.blockIdx.y
+        i = block * cuda.blockDim.x + cuda.threadIdx.x
         if i < count:
             turn(i, work)
 
@@ -173,7 +179,8 @@ class Kept:
         digest, directory = identity(self._turn), cache_directory()
         if digest is None or directory is None:
             return None
-        key = repr((digest, str(signature), capability, made_by, OPTIONS))
+        entry = inspect.getsource(entry_of.__wrapped__)
+        key = repr((digest, entry, str(signature), capability, made_by, OPTIONS, REGISTERS))
         return directory / f"cuda-{hashlib.sha256(key.encode()).hexdigest()[:32]}.bin"
 
 
@@ -196,7 +203,12 @@ class Device:
     def lanes(self, near: int) -> int:
         """How many are played at once, where each has so many bytes close by."""
         fit = SHARED // (BLOCK * near + BESIDE) * BLOCK
-        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT) * min(PER_MULTIPROCESSOR, fit)
+        return self.processors * min(PER_MULTIPROCESSOR, fit)
+
+    @property
+    def processors(self) -> int:
+        """How many multiprocessors there are."""
+        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
 
     @property
     def free(self) -> int:
@@ -230,7 +242,8 @@ class Device:
         """Let so many lanes take the turn, and wait for them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumbaWarning)  # that a small play leaves the device idle
-            launched(turn)[-(-count // BLOCK), BLOCK](count, work)
+            each = -(-count // (BLOCK * self.processors))
+            launched(turn)[(self.processors, each), BLOCK](count, work)
         cuda.synchronize()
 
     def _or_full(self, make: Any, *given: Any) -> Any:
@@ -245,7 +258,7 @@ class Device:
 class Host(Device):
     """The same in the memory of this process: for Numba's simulator of a GPU, and for tests."""
 
-    most, free, is_gpu = 64, 2**30, False
+    most, free, is_gpu, processors = 64, 2**30, False, 3
 
     def lanes(self, near: int) -> int:
         return self.most

@@ -33,6 +33,8 @@ from belated.kernels.states import records
 #: Bytes of a cell; how many neighbours a GPU has work together.
 CELL = 8
 TOGETHER = 32
+#: Bytes that a GPU fetches at once, and how often it is told to fetch the beginning of something large.
+SECTOR, MOST_SECTORS = 32, 32
 
 
 class Apart(types.NestedArray):
@@ -260,6 +262,7 @@ def nearby(kind: Any, rows: int) -> Any:
     On a GPU that is memory that neighbours share."""
     if not COMPILED:
         return lambda i: records(kind, rows)
+    assert kind.width == TOGETHER, "neighbours would all have the same place"
 
     def typing(typing_context, i):
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -338,5 +341,32 @@ def _column(rows: Any, i: int) -> Any:
     return rows[:, i]
 
 
+def _soon_typing(typing_context, array, index):
+    kind = array.dtype
+    wide = isinstance(kind, Spread) and kind.width > 1
+    size = kind.size if isinstance(kind, Spread) else 1
+    step = CELL * TOGETHER if wide else SECTOR
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if builder.module.triple.startswith("nvptx"):
+            made = make_array(array)(context, builder, values[0])
+            number = context.cast(builder, values[1], index, types.intp)
+            at = further(builder, made.data, builder.mul(number, builder.extract_value(made.strides, 0)))
+            word = ir.IntType(64)
+            way = ir.FunctionType(ir.VoidType(), [word])
+            for offset in range(0, min(size, MOST_SECTORS * step), step):
+                place = builder.ptrtoint(further(builder, at, offset), word)
+                builder.asm(way, "prefetch.global.L2 [$0];", "l", [place], side_effect=True)
+        return context.get_dummy_value()
+
+    return types.none(array, index), generate
+
+
+def _soon(array: Any, index: int) -> None:
+    pass
+
+
+#: soon(array, index): this will be read soon.
+soon = _named(_soon_typing, "read soon") if COMPILED else _soon
 #: assign(array, index, record): put a record into an array of records, with the fields that both have.
 assign = _named(_typing, "a record field by field") if COMPILED else _assign

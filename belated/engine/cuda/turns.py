@@ -87,6 +87,8 @@ class Near(NamedTuple):
     where there may be none."""
 
     instances: int  # all of the pool
+    pool: Any  # and how they are laid out there
+    marks: int  # of the forecaster's
     counts: int  # all of a row of the tally
     tally: Any  # and how they are laid out there
     memory: int  # numbers of the game's
@@ -196,9 +198,9 @@ def make_own(count: int) -> tuple[Any, Any]:
 
 
 @cache
-def make_numbers(count: int) -> tuple[Any, Any]:
+def make_numbers(count: int, dtype: str = "f8") -> tuple[Any, Any]:
     """The same for numbers that neighbours have in turn."""
-    kind = spread.spread(np.dtype([("numbers", "f8", (max(count, 1),))]), spread.TOGETHER)
+    kind = spread.spread(np.dtype([("numbers", dtype, (max(count, 1),))]), spread.TOGETHER)
     room = spread.nearby(kind, 1)
 
     def stay(far, i):
@@ -229,9 +231,9 @@ def counts_here(tally, replication):
 @cache
 def make_rounds(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
     """The kernel that plays so many rounds, or until something is needed or wrong."""
-    choose, settle, post, hand, end = make_round(kernels, shape, calls)
+    choose, settle = make_round(kernels, shape, calls)
 
-    def all_alike(left, fixed, lane, asked, played, written):
+    def rounds(left, fixed, lane, asked, played, written):
         reason = PLAYED
         while reason == PLAYED and left > 0:
             reason, action, probability = choose(fixed, lane, asked, played, written)
@@ -242,33 +244,7 @@ def make_rounds(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
                 reason = PLAYED
         return reason
 
-    def each_at_its_pace(left, fixed, lane, asked, played, written):
-        """In a round one lane has three letters, its neighbours none. All deliver one letter at most before those that
-        have no more play on: nobody waits for who has the most."""
-        reason = PLAYED
-        behind, following = -1, -1
-        within = False
-        while True:
-            if within and following >= 0:
-                reason, behind, following = hand(behind, following, fixed, lane, asked, played, written)
-            if following < 0:
-                if within:
-                    within = False
-                    left -= 1
-                    reason = end(fixed, lane, played, written)
-                if reason != PLAYED or left <= 0:
-                    return reason
-                reason, action, probability = choose(fixed, lane, asked, played, written)
-                if reason == PLAYED:
-                    behind = -1
-                    reason, following = post(natural(action), probability, fixed, lane, asked, played, written)
-                    within = True
-                elif reason == ONCE_MORE:
-                    reason = PLAYED
-                if reason != PLAYED:
-                    return reason
-
-    return kernel(all_alike if shape.in_turn else each_at_its_pace)
+    return kernel(rounds)
 
 
 @cache
@@ -276,8 +252,9 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
     """The turn that plays so many rounds of a lane, or until something is needed or wrong."""
     begin = kernels.begin
     lane_of, row_of, torn = make_lane_of(kinds), spread.view(kinds.tally), make_torn(kinds.abreast)
-    bring_pool, take_pool = make_near(kinds.pool, near.instances)
+    bring_pool, take_pool = make_near(near.pool, near.instances)
     bring_counts, take_counts = make_near(near.tally, near.counts)
+    bring_marks, take_marks = make_numbers(near.marks, "i8")
     bring_memory, take_memory = make_numbers(near.memory)
     bring_feedback, take_feedback = make_own(near.feedback)
     bring_context, take_context = make_own(near.context)
@@ -301,7 +278,7 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
 
     start = kernel(start)
 
-    play_on = make_rounds(kernels, shape, calls)
+    play_on = make_rounds(kernels, shape, calls._replace(far=shape.grows))
 
     def play(i, work):
         reason = work.told[0, i]
@@ -320,7 +297,7 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
         lane = Lane(
             desk,
             bring_pool(far.pool, i),
-            far.marks,
+            bring_marks(far.marks, i),
             far.slab,
             far.wheel,
             far.contexts,
@@ -344,6 +321,7 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
         reason = play_on(work.budget, fixed, lane, asked, played, written)
         put(far.desk, 0, desk[0])
         take_pool(lane.pool, far.pool)
+        take_marks(lane.marks, far.marks)
         take_memory(lane.memory, far.memory)
         take_waits(lane.waits, far.waits)
         take_feedback(lane.feedback, far.feedback)
@@ -430,6 +408,7 @@ def direct_calls(outcome: Any, regret: Any, event: Any, observe: Any, law: Any) 
         kernel(unseen if observe is None else call_observe),
         counts_here,
         spread.assign,
+        spread.soon,
     )
 
 

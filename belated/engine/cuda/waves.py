@@ -118,13 +118,20 @@ class Plan:
         zeros += [] if shape.announces else ["dropped", "since"]
         zeros += self._unnamed("base")
         near_tally = spread.spread(TALLY, spread.TOGETHER, counted, dict.fromkeys(zeros[1:], (zeros or [""])[0]))
-        room = Room(NEAR_BYTES)
+        near_pool = spread.spread(arrays.pool.dtype, spread.TOGETHER, small)
+        # What is looked at most comes first.
+        room, grows = Room(NEAR_BYTES), self.setting.forecaster.grows
+        instances = 0 if grows else room.take(len(arrays.pool), spread.size(near_pool))
+        # Of our own forecasters it is known that they write into their marks only: others are watched where they write.
+        ours = type(self.setting.forecaster).__module__.startswith("belated.")
+        marks = room.take(len(arrays.marks), spread.CELL) if ours and not grows and not shape.in_turn else 0
         counts = room.take(self.setting.game.actions * (learner.values + 1), spread.size(near_tally))
-        instances = 0 if self.setting.forecaster.grows else room.take(len(arrays.pool), spread.size(pool))
         memory = room.take(len(arrays.memory), spread.CELL)
         own = [len(vector) if len(vector) <= OWN else -1 for vector in (arrays.feedback, arrays.context, arrays.waits)]
         scalars = self._desk(), self._letter(self._few)
-        self.near = turns.Near(instances, counts, near_tally, memory, own[0], own[1], own[2], *scalars)
+        self.near = turns.Near(
+            instances, near_pool, marks, counts, near_tally, memory, own[0], own[1], own[2], *scalars
+        )
         self.bytes_near = NEAR_BYTES - room.left
 
     def _unnamed(self, *names: str) -> list[str]:
