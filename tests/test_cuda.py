@@ -18,9 +18,12 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 
+from numba import types
+from numba.np.numpy_support import from_dtype
+
 import belated as bl
 from belated.checks.contract import COMPARED, arena
-from belated.engine.cuda import device
+from belated.engine.cuda import device, spread
 from belated.errors import BadKernel, Unsupported
 from belated.kernels.compile import COMPILED, kernel
 from tests import simulated
@@ -93,6 +96,14 @@ def test_turns_with_values_and_a_supply_compiled_for_a_cpu(
     monkeypatch.setattr(device, "find", Compiled)
     learner = bl.catalog.LEARNERS[name].example()
     same(*both(rule(learner), arena(learner, 200), bl.delays.Geometric(mean=9), 200))
+
+
+def test_compiled_code_is_known_by_how_records_are_laid_out() -> None:
+    """Code is kept under the text of its types: no two of these may be alike."""
+    dtype = np.dtype([("one", "f8"), ("many", "f8", (3,))])
+    kinds = [from_dtype(dtype), *(spread.spread(dtype, width) for width in (1, spread.TOGETHER))]
+    for each in (kinds, [kind.typeof("many") for kind in kinds], [types.Array(kind, 1, "C") for kind in kinds]):
+        assert len({str((kind,)) for kind in each}) == len({str(kind) for kind in each}) == len(kinds)
 
 
 @pytest.mark.skipif(device.cuda.is_available(), reason="there is a GPU")

@@ -162,7 +162,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 fetch(lane.came, 0, slab[natural((t - wait) & (len(slab) - 1))])
         elif desk.free < 0:
             return MAILBOX_FULL, 0, 0.0
-        if early:
+        if early and t - desk.drawn > len(lane.waits):
             expect(fixed, lane, played, t)
         if grows and desk.instances == len(pool):
             return POOL_FULL, 0, 0.0

@@ -45,6 +45,10 @@ class Apart(types.NestedArray):
         name = f"apart({dtype}, {shape}, {step})"
         types.Array.__init__(self, dtype, len(shape), "A", name=name)
 
+    def __repr__(self) -> str:
+        """By it compiled code is known again: that of other records must not be taken for it."""
+        return str(self.name)
+
     @property
     def strides(self) -> tuple[int, ...]:
         found = [self.step]
@@ -63,6 +67,10 @@ class Spread(types.Record):
     def __init__(self, fields: list[Any], cells: int, width: int) -> None:
         self.cells, self.width = cells, width
         super().__init__(fields, CELL * width * cells, True)
+        self.name = f"spread({width}, {self.name})"
+
+    def __repr__(self) -> str:
+        return str(self.name)
 
     @property
     def dtype(self) -> Any:

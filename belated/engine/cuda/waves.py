@@ -31,7 +31,7 @@ LAUNCH = 0.08
 #: Rounds of the first launch, before its speed is known.
 FIRST_LAUNCH = 64
 #: Bytes that a thread may have close by, of what all its neighbours have there; and numbers that are its own.
-NEAR_BYTES, OWN = 576, 64
+NEAR_BYTES, OWN = 568, 64
 #: What is written once, or now and then.
 ROWS = ("tally", "summary", "regret")
 #: Rounds up to which they take half a cell.
