@@ -106,6 +106,11 @@ def test_compiled_code_is_known_by_how_records_are_laid_out() -> None:
         assert len({str((kind,)) for kind in each}) == len({str(kind) for kind in each}) == len(kinds)
 
 
+def test_what_threads_have_close_by_has_a_place_for_each() -> None:
+    with pytest.raises(AssertionError, match="neighbours would all have the same place"):
+        spread.nearby(spread.spread(np.dtype([("one", "f8")]), 1), 1)
+
+
 @pytest.mark.skipif(device.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_there_is_one_line(tmp_path: Path) -> None:
     wanted = 'engine="cuda" needs an NVIDIA GPU and its driver, and finds none'
