@@ -38,8 +38,8 @@ CELLS: tuple[tuple[str, Any, Any, Any, float], ...] = (
     ("Thompson, constant 100", bl.Direct(bl.ThompsonBernoulli(10)), GAME, LATE, 0.7),
     ("LinUCB, d = 8, constant 100", bl.Direct(bl.LinUCB(10, 8)), bl.games.Linear(ARMS), LATE, 0.2),
 )
-#: Rounds of each: a second or less on an H200.
-ROUNDS = (200_000, 50_000, 20_000, 10_000, 20_000, 10_000, 10_000)
+#: Rounds of each: a second or a few on an H200.
+ROUNDS = (200_000, 50_000, 20_000, 50_000, 50_000, 10_000, 10_000)
 MILLION = """
 import belated as bl
 game, delays = bl.games.Bernoulli({means}), bl.delays.Constant(100)
