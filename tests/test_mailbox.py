@@ -38,16 +38,12 @@ class Mail:
 
     def deliver(self, now):
         """Take out what is due, and give back the rounds."""
-        slot = now & (len(self.wheel) - 1)
         came = []
-        behind, entry = -1, int(self.wheel[slot, 0])
+        entry = int(mailbox.take(self.slab, self.wheel, now))
         while entry >= 0:
             letter = self.slab[entry]
             following = int(letter["next"])
-            if letter["due"] != now:
-                behind, entry = entry, following
-                continue
-            mailbox.unlink(self.slab, self.wheel, slot, behind, following)
+            assert letter["due"] == now
             came.append(self.read(entry))
             if self.hold:
                 letter["next"] = -1
@@ -86,12 +82,11 @@ class Mail:
         """All entries: waiting in the wheel, held, and free."""
         waiting, free = [], []
         for slot in range(len(self.wheel)):
-            entry, last = int(self.wheel[slot, 0]), -1
+            entry = int(self.wheel[slot])
             while entry >= 0:
                 assert int(self.slab[entry]["due"]) & (len(self.wheel) - 1) == slot
                 waiting.append(entry)
-                last, entry = entry, int(self.slab[entry]["next"])
-            assert last < 0 or int(self.wheel[slot, 1]) == last
+                entry = int(self.slab[entry]["next"])
         entry = self.free
         while entry >= 0:
             free.append(entry)

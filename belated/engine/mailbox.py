@@ -1,9 +1,10 @@
 """Pending feedback: a hashed timing wheel over a slab of entries.
 
-An entry waits in the list of slot `due mod size`; lists are in order of posting, so entries due at one time come out
-in order of their rounds. With as many slots as entries a round looks at one entry on average, whatever the delays:
-O(1) time per feedback and O(peak) memory. Free entries are linked through the same field, and so are the queues of
-QPM-D, so that feedback never moves. Entries are numbered; -1 ends a list.
+An entry waits in the list of slot `due mod size`; lists begin with the last that was posted, and who takes what is due
+turns it round, so entries due at one time come out in order of their rounds. With as many slots as entries a round
+looks at one entry on average, whatever the delays: O(1) time per feedback and O(peak) memory. Free entries are linked
+through the same field, and so are the queues of QPM-D, so that feedback never moves. Entries are numbered; -1 ends a
+list.
 """
 
 from __future__ import annotations
@@ -36,16 +37,15 @@ def make_slab(size: int, feedback: int, memo: int = 0, numbers: bool = False) ->
 
 
 def make_wheel(size: int) -> Wheel:
-    """First and last entry of each slot; a power of two."""
-    return np.full((size, 2), -1, np.int32)
+    """The first entry of each slot; a power of two."""
+    return np.full(size, -1, np.int32)
 
 
 @kernel
 def clear(slab, wheel):
     """Forget everything; return the first free entry."""
     for slot in range(len(wheel)):
-        wheel[slot, 0] = -1
-        wheel[slot, 1] = -1
+        wheel[slot] = -1
     for entry in range(len(slab)):
         slab[entry].next = entry + 1
     slab[len(slab) - 1].next = -1
@@ -54,37 +54,48 @@ def clear(slab, wheel):
 
 @kernel
 def post(slab, wheel, entry, due):
-    """Put an entry into the wheel, behind those posted before it."""
+    """Put an entry into the wheel, before those posted earlier."""
     slot = natural(due & (len(wheel) - 1))
     slab[entry].due = due
-    slab[entry].next = -1
-    if wheel[slot, 0] < 0:
-        wheel[slot, 0] = entry
-    else:
-        slab[wheel[slot, 1]].next = entry
-    wheel[slot, 1] = entry
+    slab[entry].next = wheel[slot]
+    wheel[slot] = entry
 
 
 @kernel
-def unlink(slab, wheel, slot, behind, following):
-    """Take the entry between `behind` (-1: the slot's first) and `following` (-1: its last) out of its slot."""
-    if behind < 0:
-        wheel[slot, 0] = following
-    else:
-        slab[behind].next = following
-    if following < 0:
-        wheel[slot, 1] = behind
+def take(slab, wheel, due):
+    """Take what is due out of the wheel: the first of a list in the order of posting; -1 if nothing is."""
+    slot = natural(due & (len(wheel) - 1))
+    first, kept = -1, -1
+    entry = wheel[slot]
+    while entry >= 0:
+        letter = slab[natural(entry)]
+        following = letter.next
+        if letter.due != due:
+            kept = entry
+        else:
+            letter.next = first
+            first = entry
+            if kept < 0:
+                wheel[slot] = following
+            else:
+                slab[natural(kept)].next = following
+        entry = following
+    return first
 
 
 @kernel
 def move(slab, wheel, wider):
-    """Put the entries of a wheel into one twice its size. Each slot becomes two, so the order within them stays."""
+    """Put the entries of a wheel into one twice its size, those posted first before the others."""
     for slot in range(len(wheel)):
-        entry = wheel[slot, 0]
+        entry, first = wheel[slot], -1
         while entry >= 0:
             following = slab[entry].next
-            post(slab, wider, entry, slab[entry].due)
-            entry = following
+            slab[entry].next = first
+            first, entry = entry, following
+        while first >= 0:
+            following = slab[first].next
+            post(slab, wider, first, slab[first].due)
+            first = following
 
 
 def grow(slab: Records, wheel: Wheel) -> tuple[Records, Wheel, int]:

@@ -13,7 +13,7 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
-from belated.engine.mailbox import post, unlink
+from belated.engine.mailbox import post, take
 from belated.forecasters.process import MOST
 from belated.forecasters.room import AGAIN, Kernels
 from belated.kernels.compile import kernel
@@ -136,7 +136,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         soon(wheel, natural((t + min(max(wait, 0), fixed.far)) & (size - 1)))
         soon(wheel, natural((t + 1) & (size - 1)))
         soon(slab, natural(desk.free))
-        first = wheel[natural(t & (size - 1)), 0]
+        first = wheel[natural(t & (size - 1))]
         if first >= 0:
             soon(slab, natural(first))
 
@@ -310,17 +310,16 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 desk.due_sum += t
 
         if not in_turn:
-            return PLAYED, wheel[natural(t & (len(wheel) - 1)), 0]
+            return PLAYED, take(slab, wheel, t)
         wait = min(delay, expiry) if ends else delay
         following = natural((t - wait) & (len(slab) - 1)) if t > wait else -1
         if wait == 0:
             fetch(lane.came, 0, slab[following])
         return PLAYED, following
 
-    def hand_step(behind, following, fixed, lane, asked, played, written):
+    def hand_step(following, fixed, lane, asked, played, written):
         desk = lane.desk[0]
         pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
-        wheel = lane.wheel
         params, rule = asked.params[0], asked.rule[0]
         pools = written.pools
         replication = natural(desk.replication)
@@ -334,11 +333,6 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         else:
             letter = slab[entry]
             following = letter.next
-            if early and following >= 0:
-                soon(slab, natural(following))
-            if letter.due != t:
-                return PLAYED, entry, following
-            unlink(slab, wheel, natural(t & (len(wheel) - 1)), behind, following)
         about = counts[natural(letter.action)]
         desk.outstanding -= 1
         desk.closed_sum += t
@@ -375,11 +369,11 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 group.observed += 1
             keep = deliver(desk, rule, params, pool, marks, letters, contexts, shown, entry)
         if in_turn and keep:
-            return BAD_KEEPING, behind, -1
+            return BAD_KEEPING, -1
         if not in_turn and not keep:
             letter.next = desk.free
             desk.free = entry
-        return PLAYED, behind, following
+        return PLAYED, following
 
     def end_step(fixed, lane, played, written):
         desk = lane.desk[0]
@@ -401,9 +395,8 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         reason, following = post_step(action, probability, fixed, lane, asked, played, written)
         if reason != PLAYED:
             return reason
-        behind = -1
         while following >= 0:
-            reason, behind, following = hand_step(behind, following, fixed, lane, asked, played, written)
+            reason, following = hand_step(following, fixed, lane, asked, played, written)
             if in_turn and reason != PLAYED:
                 return reason
         return end_step(fixed, lane, played, written)

@@ -360,8 +360,7 @@ def make_move(kinds: Kinds) -> tuple[Any, Any]:
         new.slab[2 * size - 1].next = desk.free
         desk.free = size
         for slot in range(len(new.wheel)):
-            new.wheel[slot, 0] = -1
-            new.wheel[slot, 1] = -1
+            new.wheel[slot] = -1
         move(new.slab, old.wheel, new.wheel)
 
     def move_pool(i, moved):
