@@ -61,7 +61,8 @@ class Inlining(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         with uncollected():
-            return super().compile_extra(func)
+            made = super().compile_extra(func)
+        return made._replace(type_annotation="")  # which would keep all of the program, and be written to disk with it
 
 
 @contextmanager
