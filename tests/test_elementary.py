@@ -193,7 +193,7 @@ def test_products_are_not_fused_with_sums() -> None:
 
 
 #: What kernels may take from the libraries: exact by the standard, or no arithmetic at all.
-EXACT = {"sqrt", "floor", "copysign", "isfinite", "inf", "nan", "uint64", "int64", "float64"}
+EXACT = {"sqrt", "floor", "copysign", "isfinite", "inf", "nan", "int32", "uint64", "int64", "float64"}
 
 
 def kernels_in(folder: Path) -> list[tuple[str, ast.FunctionDef]]:

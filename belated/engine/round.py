@@ -230,14 +230,16 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             soon(pool, natural(lane.came[0].instance))
         return PLAYED, action, min(probability, 1.0)
 
-    def post_step(action, probability, fixed, lane, asked, played, written):
+    def settle_step(action, probability, fixed, lane, asked, played, written):
         desk = lane.desk[0]
-        pool, slab, contexts, context = lane.pool, lane.slab, lane.contexts, lane.context
+        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
         wheel, memory, waits, feedback = lane.wheel, lane.memory, lane.waits, lane.feedback
+        params, rule, pools = asked.params[0], asked.rule[0], written.pools
         horizon, expiry, given, taken = fixed.horizon, fixed.expiry, fixed.given, fixed.taken
         game_params, delay_law, law_params = played.params, played.law, played.law_params
         replication = natural(desk.replication)
         count = desk.actions
+        counts = counts_of(written.tally, replication)
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
@@ -252,7 +254,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             else:
                 delay = draw(fixed, lane, played, t)
         if delay < 0:
-            return BAD_DELAY, -1
+            return BAD_DELAY
         sound = True
         for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
             sound = sound and fixed.smallest <= feedback[i] <= fixed.largest
@@ -263,7 +265,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 sound = sound and (feedback[i] == given[0] or feedback[i] == given[1])
             sound = sound and right == 1
         if not sound:
-            return BAD_FEEDBACK, -1
+            return BAD_FEEDBACK
         if records and fixed.record:
             if point:
                 for i in range(point):
@@ -309,77 +311,64 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 desk.due_count += 1
                 desk.due_sum += t
 
-        if not in_turn:
-            return PLAYED, take(slab, wheel, t)
-        wait = min(delay, expiry) if ends else delay
-        following = natural((t - wait) & (len(slab) - 1)) if t > wait else -1
-        if wait == 0:
-            fetch(lane.came, 0, slab[following])
-        return PLAYED, following
-
-    def hand_step(following, fixed, lane, asked, played, written):
-        desk = lane.desk[0]
-        pool, marks, slab, contexts, context = lane.pool, lane.marks, lane.slab, lane.contexts, lane.context
-        params, rule = asked.params[0], asked.rule[0]
-        pools = written.pools
-        replication = natural(desk.replication)
-        count = desk.actions
-        counts = counts_of(written.tally, replication)
-        t = desk.round + 1
-        entry = natural(following)
         if in_turn:
-            letter = lane.came[0]
-            following = -1
+            wait = min(delay, expiry) if ends else delay
+            following = natural((t - wait) & (len(slab) - 1)) if t > wait else -1
+            if wait == 0:
+                fetch(lane.came, 0, slab[following])
         else:
-            letter = slab[entry]
-            following = letter.next
-        about = counts[natural(letter.action)]
-        desk.outstanding -= 1
-        desk.closed_sum += t
-        desk.came_sum += letter.round
-        shown = contexts[entry] if informs else context
-        letters = slab
-        if in_turn:
-            letters = lane.came
-            entry = 0
-        group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
-        if values:
-            pools[replication, value_of(shown, values)].open -= 1
-        cancelled = ends and letter.cancelled != 0
-        if ends and cancelled and fixed.has_default:
-            desk.defaulted += letter.round >= about.since
-            letter.cancelled = 0
-            cancelled = False
-            for i in range(len(letter.feedback)):
-                letter.feedback[i] = fixed.default
-        keep = False
-        if ends and cancelled:
-            about.cancelled += 1
+            following = take(slab, wheel, t)
+        while following >= 0:
+            entry = natural(following)
+            if in_turn:
+                letter = lane.came[0]
+                following = -1
+            else:
+                letter = slab[entry]
+                following = letter.next
+            about = counts[natural(letter.action)]
+            desk.outstanding -= 1
+            desk.closed_sum += t
+            desk.came_sum += letter.round
+            shown = contexts[entry] if informs else context
+            letters = slab
+            if in_turn:
+                letters = lane.came
+                entry = 0
+            group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
             if values:
-                group.cancelled += 1
-            keep = release(desk, rule, params, pool, marks, letters, contexts, shown, entry, replaced_or(letter, about))
-        elif announces and letter.round < about.since:
-            about.dropped += 1
-            if values:
-                group.dropped += 1
-            keep = release(desk, rule, params, pool, marks, letters, contexts, shown, entry, -1)
-        else:
-            about.observed += 1
-            if values:
-                group.observed += 1
-            keep = deliver(desk, rule, params, pool, marks, letters, contexts, shown, entry)
-        if in_turn and keep:
-            return BAD_KEEPING, -1
-        if not in_turn and not keep:
-            letter.next = desk.free
-            desk.free = entry
-        return PLAYED, following
+                pools[replication, value_of(shown, values)].open -= 1
+            cancelled = ends and letter.cancelled != 0
+            if ends and cancelled and fixed.has_default:
+                desk.defaulted += letter.round >= about.since
+                letter.cancelled = 0
+                cancelled = False
+                for i in range(len(letter.feedback)):
+                    letter.feedback[i] = fixed.default
+            keep = False
+            if ends and cancelled:
+                about.cancelled += 1
+                if values:
+                    group.cancelled += 1
+                keep = release(
+                    desk, rule, params, pool, marks, letters, contexts, shown, entry, replaced_or(letter, about)
+                )
+            elif announces and letter.round < about.since:
+                about.dropped += 1
+                if values:
+                    group.dropped += 1
+                keep = release(desk, rule, params, pool, marks, letters, contexts, shown, entry, -1)
+            else:
+                about.observed += 1
+                if values:
+                    group.observed += 1
+                keep = deliver(desk, rule, params, pool, marks, letters, contexts, shown, entry)
+            if in_turn and keep:
+                return BAD_KEEPING
+            if not in_turn and not keep:
+                letter.next = desk.free
+                desk.free = entry
 
-    def end_step(fixed, lane, played, written):
-        desk = lane.desk[0]
-        memory, game_params = lane.memory, played.params
-        replication = natural(desk.replication)
-        t = desk.round + 1
         if t == desk.until:
             if t == written.checkpoints[natural(desk.checkpoint)]:
                 written.regret[replication, desk.checkpoint] = regret_of(played.regret, game_params, memory)
@@ -388,17 +377,5 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 desk.until = written.checkpoints[natural(desk.checkpoint)]
         desk.round = t
         return DONE if t == fixed.horizon else PLAYED
-
-    post_step, hand_step, end_step = kernel(post_step), kernel(hand_step), kernel(end_step)
-
-    def settle_step(action, probability, fixed, lane, asked, played, written):
-        reason, following = post_step(action, probability, fixed, lane, asked, played, written)
-        if reason != PLAYED:
-            return reason
-        while following >= 0:
-            reason, following = hand_step(following, fixed, lane, asked, played, written)
-            if in_turn and reason != PLAYED:
-                return reason
-        return end_step(fixed, lane, played, written)
 
     return Round(kernel(choose_step), kernel(settle_step))
