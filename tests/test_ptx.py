@@ -112,8 +112,7 @@ def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
     lanes = wave.work.lanes
     seen: list[Any] = []
     monkeypatch.setenv("BELATED_CACHE_DIR", str(tmp_path))
-    chosen = SimpleNamespace(compute_capability=CAPABILITY, MULTIPROCESSOR_COUNT=4)
-    monkeypatch.setattr(device.cuda, "get_current_device", lambda: chosen)
+    monkeypatch.setattr(device.cuda, "get_current_device", lambda: SimpleNamespace(compute_capability=CAPABILITY))
     monkeypatch.setattr(device.cuda, "synchronize", lambda: seen.append("done"))
     monkeypatch.setattr(device._Kernel, "bind", lambda kernel: None)
     monkeypatch.setattr(
@@ -123,7 +122,7 @@ def test_lanes_are_launched_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     with no_device():
         device.Device().run(wave.move_mailbox, 300, turns.Moved(lanes, lanes))
-    assert seen == [(300, (4, 3, 1), (32, 1, 1)), "done"]  # ten blocks, at most three for each multiprocessor
+    assert seen == [(300, (10, 1, 1), (32, 1, 1)), "done"]
 
 
 def test_what_was_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,15 +84,10 @@ OUT_OF_MEMORY = 2
 
 @cache
 def entry_of(turn: Any) -> Any:
-    """What every thread runs: the turn of its lane.
-
-    Blocks with the same x go to the same multiprocessor, which remembers only where few pages of memory are: so they
-    have lanes that follow each other.
-    """
+    """What every thread runs: the turn of its lane."""
 
     def entry(count, work):
-        block = cuda.blockIdx.x * cuda.gridDim.y + cuda.blockIdx.y
-        i = block * cuda.blockDim.x + cuda.threadIdx.x
+        i = cuda.grid(1)
         if i < count:
             turn(i, work)
 
@@ -203,12 +198,7 @@ class Device:
     def lanes(self, near: int) -> int:
         """How many are played at once, where each has so many bytes close by."""
         fit = SHARED // (BLOCK * near + BESIDE) * BLOCK
-        return self.processors * min(PER_MULTIPROCESSOR, fit)
-
-    @property
-    def processors(self) -> int:
-        """How many multiprocessors there are."""
-        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
+        return int(cuda.get_current_device().MULTIPROCESSOR_COUNT) * min(PER_MULTIPROCESSOR, fit)
 
     @property
     def free(self) -> int:
@@ -242,8 +232,7 @@ class Device:
         """Let so many lanes take the turn, and wait for them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumbaWarning)  # that a small play leaves the device idle
-            each = -(-count // (BLOCK * self.processors))
-            launched(turn)[(self.processors, each), BLOCK](count, work)
+            launched(turn)[-(-count // BLOCK), BLOCK](count, work)
         cuda.synchronize()
 
     def _or_full(self, make: Any, *given: Any) -> Any:
@@ -258,7 +247,7 @@ class Device:
 class Host(Device):
     """The same in the memory of this process: for Numba's simulator of a GPU, and for tests."""
 
-    most, free, is_gpu, processors = 64, 2**30, False, 3
+    most, free, is_gpu = 64, 2**30, False
 
     def lanes(self, near: int) -> int:
         return self.most
