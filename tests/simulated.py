@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,25 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("law", [bl.delays.Geometric(mean=5), bl.delays.Constant(20)], ids=repr)
 def test_plays_are_those_of_the_cpu(forecaster: Any, law: Any) -> None:
     same(*both(forecaster, GAME, law, 50))
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [*FEW, bl.Direct(bl.KLUCB(3)), bl.QPMD(bl.KLUCB(3)), bl.Direct(bl.ThompsonBernoulli(3)), bl.Direct(bl.SlidingUCB(3, 50))],
+    ids=repr,
+)
+@pytest.mark.parametrize("law", [bl.delays.Geometric(mean=5), bl.delays.Constant(3)], ids=repr)
+def test_what_kernels_do_on_a_gpu_only_gives_the_same(
+    forecaster: Any, law: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game = bl.games.Bernoulli([0.2, 0.5, 0.5])  # many ties
+    how = {"replications": 3, "seed": 2, "record": True}
+    here = bl.play(forecaster, game, law, 120, engine="compiled", **how)
+    changed = [each for name, each in sys.modules.items() if name.startswith("belated.") and hasattr(each, "on_gpu")]
+    assert len(changed) > 5
+    for each in changed:
+        monkeypatch.setattr(each, "on_gpu", lambda: True)
+    same(bl.play(forecaster, game, law, 120, engine="cuda", **how), here)
 
 
 @few
