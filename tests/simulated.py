@@ -79,7 +79,7 @@ def test_plays_are_those_of_the_cpu(forecaster: Any, law: Any) -> None:
 
 @pytest.mark.parametrize(
     "forecaster",
-    [*FEW, bl.Direct(bl.KLUCB(3)), bl.QPMD(bl.KLUCB(3)), bl.Direct(bl.ThompsonBernoulli(3)), bl.Direct(bl.SlidingUCB(3, 50))],
+    [*FEW, bl.Direct(bl.KLUCB(3)), bl.QPMD(bl.KLUCB(3)), bl.Direct(bl.SlidingUCB(3, 50))],
     ids=repr,
 )
 @pytest.mark.parametrize("law", [bl.delays.Geometric(mean=5), bl.delays.Constant(3)], ids=repr)
