@@ -160,6 +160,8 @@ class Learner(Spelled, ABC):
     #: Fields of the layout with whole numbers that are never larger than the rounds, nor smaller than -1: such as how
     #: often an action was seen. A GPU has them in half the room.
     counters: ClassVar[tuple[str, ...]] = ()
+    #: Fields of the layout, one number each, that its kernels leave alone on a GPU (`target.on_gpu`).
+    unused_on_gpu: ClassVar[tuple[str, ...]] = ()
     #: Kernel `replace(params, state, action)`, which a learner may have or not: the action is retired, and a new one
     #: takes its number. Nothing told about it or counted for it matters any more; the clock `predictions` goes on.
     replace: ClassVar[Any] = None

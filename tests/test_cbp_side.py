@@ -215,7 +215,7 @@ def test_with_one_constant_feature_it_regresses_to_the_means_of_cbp():
     assert n[0] > 50 and state["seen"].tolist() == n.tolist()
     np.testing.assert_allclose(state["theta"][0, :, 0], counts[0] / (n[0] + ridge), rtol=1e-10)
     root = state["root"][0]
-    np.testing.assert_allclose(root.T @ root, np.diag([1 / (n[0] + ridge), 1 / ridge]), rtol=1e-10)
+    np.testing.assert_allclose(root @ root.T, np.diag([1 / (n[0] + ridge), 1 / ridge]), rtol=1e-10)
 
 
 def test_an_update_uses_the_context_of_its_own_round():
@@ -230,7 +230,7 @@ def test_an_update_uses_the_context_of_its_own_round():
     names = structure(APPLES.loss, APPLES.symbols).names[1]
     np.testing.assert_allclose(theta[1, names.index("rotten")], [0.5, 0.0])
     np.testing.assert_allclose(theta[1, names.index("good")], [0.0, 0.4])
-    np.testing.assert_allclose(root[1].T @ root[1], np.diag([0.5, 0.2]))
+    np.testing.assert_allclose(root[1] @ root[1].T, np.diag([0.5, 0.2]))
 
 
 @learners

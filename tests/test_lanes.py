@@ -11,7 +11,8 @@ import pytest
 import belated as bl
 from belated.checks.contract import COMPARED, arena
 from belated.engine import lanes, threads, workspace
-from belated.errors import BadPrediction, InvalidArgument
+from belated.errors import BadKernel, BadPrediction, InvalidArgument
+from belated.kernels.compile import kernel
 from belated.protocols import NEEDED
 from tests.test_supply import Needy
 
@@ -43,7 +44,7 @@ PLAYS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
 def played(name: str, count: int, on: int, monkeypatch: pytest.MonkeyPatch, replications: int = 9) -> bl.Result:
     """A play with so many lanes on so many threads, whose memory grows and which pauses all the time."""
     forecaster, game, delays, special = PLAYS[name]
-    monkeypatch.setattr(threads, "lanes_for", lambda setting: count)
+    monkeypatch.setattr(threads, "lanes_for", lambda *given: count)
     monkeypatch.setattr(lanes, "ROOM", 4)
     monkeypatch.setattr(lanes, "LANES_BYTES", 2**40)
     monkeypatch.setattr(workspace, "FIRST_CHUNK", 100)
@@ -71,6 +72,75 @@ def test_results_do_not_depend_on_lanes_and_threads(name: str, monkeypatch: pyte
             same(alone, played(name, count, on, monkeypatch))
 
 
+#: Who is played by the loop for constant delays, and what.
+IN_TURN: dict[str, tuple[Any, Any]] = {
+    "Direct": (bl.Direct(bl.UCB1(3)), GAME),
+    "BOLD": (bl.BOLD(bl.Exp3(3)), GAME),
+    "BOLD, deterministic": (bl.BOLD(bl.KLUCB(3)), GAME),
+    "contexts": (bl.BOLD(bl.LinUCB(3, 2)), None),
+    "values": (bl.BOLD(bl.PerContext(bl.Exp3(3), 2), pools="value"), None),
+    "points": (bl.Direct(bl.GradientDescent(2)), None),
+    "memo": (bl.Direct(bl.DelayedHedge(3)), bl.games.Bernoulli([0.2, 0.5, 0.7], feedback="full")),
+    "supply": (bl.BOLD(Needy(3)), GAME),
+}
+
+
+@pytest.mark.parametrize("name", IN_TURN)
+def test_the_loop_for_constant_delays_plays_as_the_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forecaster, game = IN_TURN[name]
+    game = game or arena(forecaster.learner, ROUNDS)
+    monkeypatch.setattr(lanes, "ROOM", 4)
+    monkeypatch.setattr(workspace, "FIRST_CHUNK", 100)
+    played: list[int] = []
+    ring_of = workspace.ring_of
+    monkeypatch.setattr(workspace, "ring_of", lambda *given: played.append(ring_of(*given)) or played[-1])
+    for delay in (0, 1, 7, 8, ROUNDS - 1, ROUNDS, 2 * ROUNDS):
+        found = []
+        for long in (10**9, 0):
+            monkeypatch.setattr(workspace, "LONG", long)
+            law = bl.delays.Constant(delay)
+            found.append(bl.play(forecaster, game, law, ROUNDS, replications=5, seed=3, threads=1))
+        same(*found)
+        assert played[-2:] == [-1, delay] and np.ptp(found[0].regret) > 0.0
+
+
+def test_it_is_for_plain_plays_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "LONG", 0)
+
+    def wait(forecaster: bl.Forecaster, delays: Any, game: Any = GAME, **more: Any) -> int:
+        return workspace.ring_of(workspace.Setting(forecaster, game, delays, 10, 0, np.array([10]), **more), 1)
+
+    five = bl.delays.Constant(5)
+    assert wait(bl.Direct(bl.UCB1(3)), five) == wait(bl.BOLD(bl.Exp3(3)), five) == 5
+    assert wait(bl.Direct(bl.UCB1(3)), bl.delays.Geometric(mean=5)) == -1
+    assert wait(bl.QPMD(bl.UCB1(3)), five) == wait(bl.SDB(bl.UCB1(3)), five) == -1
+    assert wait(bl.Direct(bl.UCB1(3)), five, expiry=9) == wait(bl.Direct(bl.UCB1(3)), five, record=True) == -1
+    assert wait(bl.Direct(bl.UCB1(3)), five, bl.games.Replaced(3, 0.1, announced=True)) == -1
+
+
+class Hoards(bl.BOLD):
+    """Says that it keeps nothing, and keeps all."""
+
+    grows = replaces = propensity = True
+    numbers_letters = reads_probability = keeps_letters = False
+
+    def kernels(self, parts: Any) -> Any:
+        usual = super().kernels(parts)
+        deliver = usual.deliver
+
+        def keep(desk, rule, params, pool, marks, slab, contexts, context, entry):
+            deliver(desk, rule, params, pool, marks, slab, contexts, context, entry)
+            return True
+
+        return usual._replace(deliver=kernel(keep))
+
+
+def test_there_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "LONG", 0)
+    with pytest.raises(BadKernel, match="keeps an entry, though keeps_letters is False, in round 4 of replication 0"):
+        bl.play(Hoards(bl.Exp3(3)), GAME, bl.delays.Constant(3), 20, threads=1)
+
+
 @pytest.mark.parametrize("name", ["Direct", "BOLD"])
 def test_a_replication_is_the_same_among_any_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = (played(name, 4, 1, monkeypatch, replications=n) for n in (3, 40))
@@ -78,7 +148,7 @@ def test_a_replication_is_the_same_among_any_others(name: str, monkeypatch: pyte
 
 
 def test_progress_tells_of_every_round_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "lanes_for", lambda setting: 4)
+    monkeypatch.setattr(threads, "lanes_for", lambda *given: 4)
     monkeypatch.setattr(workspace, "FIRST_CHUNK", 300)
     told: list[int] = []
     bl.play(bl.BOLD(bl.Exp3(3)), GAME, LATE, 700, replications=11, threads=1, progress=lambda n, total: told.append(n))
@@ -86,7 +156,7 @@ def test_progress_tells_of_every_round_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_play_can_be_stopped_among_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "lanes_for", lambda setting: 5)
+    monkeypatch.setattr(threads, "lanes_for", lambda *given: 5)
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -130,7 +200,7 @@ def test_of_several_that_fail_the_first_replication_is_told_of(kind: Any, monkey
     for learner, law in ((Flawed(3), SOON), (bl.Exp3(3), Wavering(2)), (Flawed(3), Wavering(2))):
         said = set()
         for count in (1, 3, 16):
-            monkeypatch.setattr(threads, "lanes_for", lambda setting, count=count: count)
+            monkeypatch.setattr(threads, "lanes_for", lambda *given, count=count: count)
             with pytest.raises((BadPrediction, InvalidArgument), match="of replication 0") as caught:
                 bl.play(kind(learner), GAME, law, 500, replications=16, threads=1)
             said.add(str(caught.value))
@@ -150,7 +220,7 @@ class Insatiable(Needy):
 
 
 def test_who_asks_for_ever_is_found_among_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "lanes_for", lambda setting: 4)
+    monkeypatch.setattr(threads, "lanes_for", lambda *given: 4)
     with pytest.raises(BadPrediction, match="again and again"):
         bl.play(bl.Direct(Insatiable(3)), GAME, SOON, 100, replications=4, threads=1)
 

@@ -111,7 +111,7 @@ def test_linucb_under_delay_equals_explicit_inverses(forecaster, width, ridge):
     for instance, model in zip(f._instances, models, strict=True):
         inverse = np.linalg.inv(model.a)
         root = instance.state["root"][0]
-        np.testing.assert_allclose(root.transpose(0, 2, 1) @ root, inverse, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(root @ root.transpose(0, 2, 1), inverse, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(instance.state["theta"][0], np.einsum("aij,aj->ai", inverse, model.b), atol=1e-9)
 
 
@@ -125,7 +125,7 @@ def test_linucb_keeps_its_inverse_over_many_rounds():
         update(params[0], pool[0], x, 0, 1.0, reward)
     a = np.eye(5) + contexts.T @ contexts
     root = pool["root"][0, 0]
-    np.testing.assert_allclose(root.T @ root, np.linalg.inv(a), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(a), rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(pool["theta"][0, 0], np.linalg.solve(a, contexts.T @ rewards[:, 0]), rtol=1e-8)
 
 
@@ -176,7 +176,9 @@ def test_up_to_the_limit_the_deviation_is_right(ridge):
             for x in seen[:count]:
                 linear_model.add(root, x, gain)
             for x in (seen[0], seen[-1], rng.random(3)):
-                assert linear_model.square(root, x) == pytest.approx(exactly(seen[:count], x, ridge), rel=1e-4)
+                assert linear_model.square(root, x, np.zeros(3)) == pytest.approx(
+                    exactly(seen[:count], x, ridge), rel=1e-4
+                )
 
 
 @LINEAR

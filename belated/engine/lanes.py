@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from belated.engine import mailbox
-from belated.engine.records import DESK
+from belated.engine.records import DESK, TALLY
 from belated.engine.views import Arrays
 from belated.errors import BadKernel
 from belated.forecasters import Forecaster
@@ -57,6 +57,7 @@ class Lane:
             waits=np.zeros(ahead, np.int64),
             feedback=np.zeros(max(game.feedback_size, game.point_size)),
             context=np.zeros(game.context_size),
+            counts=states.records(TALLY, learner.actions * (1 + learner.values)),
         )
         self.arrays.desk["actions"] = learner.actions
 
@@ -83,11 +84,11 @@ class Lane:
         self.arrays = self.arrays._replace(pool=larger, marks=wider)
 
 
-def lanes_for(setting: Setting) -> int:
+def lanes_for(setting: Setting, in_turn: int = -1) -> int:
     """How many replications pay side by side, as far as is known before they start."""
     weighs = getattr(setting.forecaster.learner, "weighs", False)
     most = FOR_CHOICES if weighs else FOR_ROUNDS if setting.delays.constant else FOR_GUESSES
-    return min(most, max(1, LANES_BYTES // Lane(setting).size)) if most > 1 else 1
+    return min(most, max(1, LANES_BYTES // Lane(setting, in_turn=in_turn).size)) if most > 1 else 1
 
 
 def _room(setting: Setting, size: int) -> int:

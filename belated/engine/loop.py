@@ -26,10 +26,19 @@ __all__ = ["DESK", "POOL", "SUMMARY", "TALLY", "make_loop"]
 
 
 @kernel
-def start_replication(desk, replication, ahead, free, blank, pool, memory):
+def start_replication(desk, replication, ahead, free, blank, pool, memory, counts):
     """Everything as it is before round 1; `free` is the first free entry of a mailbox that was cleared."""
     for i in range(len(memory)):
         memory[i] = 0.0
+    for i in range(len(counts)):
+        count = counts[i]
+        count.pulls = 0
+        count.observed = 0
+        count.cancelled = 0
+        count.peak = 0
+        count.base = 0
+        count.dropped = 0
+        count.since = 0
     pool[0] = blank[0]
     desk.replication = replication
     desk.round = 0
@@ -79,9 +88,13 @@ def retire(finished, crew, order, lanes, like, horizon, written):
     i = crew.playing
     while finished > 0:
         i -= 1
-        desk = open_lane(lanes, order[natural(i)], like).desk[0]
+        lane = open_lane(lanes, order[natural(i)], like)
+        desk = lane.desk[0]
         if desk.round == horizon:
-            finish_replication(desk, written.tally[natural(desk.replication)], written.summary)
+            finish_replication(desk, lane.counts, written.summary)
+            row = written.tally[natural(desk.replication)]
+            for j in range(len(row)):
+                row[j] = lane.counts[j]
             finished -= 1
             crew.playing -= 1
             free = order[i]
@@ -106,7 +119,7 @@ def make_loop(kernels: Kernels, shape: Shape) -> Any:
             lane = open_lane(lanes, order[crew.playing], like)
             desk = lane.desk[0]
             free = clear(lane.slab, lane.wheel)
-            start_replication(desk, crew.next, len(lane.waits), free, asked.blank, lane.pool, lane.memory)
+            start_replication(desk, crew.next, len(lane.waits), free, asked.blank, lane.pool, lane.memory, lane.counts)
             k0, k1 = replication_key(seed[0], seed[1], crew.next)
             desk.key0 = k0
             desk.key1 = k1

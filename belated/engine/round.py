@@ -39,7 +39,7 @@ def replaced_or(letter, about):
 
 @kernel
 def cell(value, action, count):
-    """Where the tally of an action under one value of the side information is."""
+    """Where the counts of an action under one value of the side information is."""
     return (1 + value) * count + action
 
 
@@ -71,12 +71,6 @@ class Round(NamedTuple):
     settle: Any  # outcome and delay, post the feedback, deliver what is due -> PLAYED, DONE, or what is wrong
 
 
-@kernel
-def row_of(tally, replication):
-    """The counts of a replication."""
-    return tally[natural(replication)]
-
-
 class Calls(NamedTuple):
     """How a round calls the game and the law: the first argument of each is what `Played` holds for it."""
 
@@ -85,7 +79,6 @@ class Calls(NamedTuple):
     law: Any = call_law
     event: Any = call_event
     observe: Any = call_observe
-    counts: Any = row_of  # and finds the counts of its replication
     fetch: Any = None  # and how it takes a letter out of turn, into `lane.came`
     soon: Any = None  # and how it says that something of an array will be read soon
     far: bool = False  # whether states are so many, and so far away, that this pays for them
@@ -97,14 +90,15 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
 
     `calls`: through addresses, so that a new game compiles nothing else; for a GPU, which has none, directly.
 
-    What a game without side information does not need is left out. With several values of side information the tally
-    has a row of actions for all and one for each value.
+    What a game without side information does not need is left out. With several values of side information the counts
+    have a row of actions for all and one for each value.
     """
     _, choose, deliver, release, back, replace_all = kernels
     grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape[:9]
     ends, announces, records, states, looks, in_turn = shape[9:]
-    outcome_of, regret_of, law_of, event_of, observe_of, counts_of, fetch, soon, far = calls
+    outcome_of, regret_of, law_of, event_of, observe_of, fetch, soon, far = calls
     early = soon is not None and not in_turn and not looks
+    fetched = in_turn and fetch is not None
 
     def reach(count):
         out = count.pulls - count.observed
@@ -151,17 +145,17 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         pools = written.pools
         replication = natural(desk.replication)
         count = desk.actions
-        counts = counts_of(written.tally, replication)
+        counts = lane.counts
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
-        if in_turn:
+        if not in_turn and desk.free < 0:
+            return MAILBOX_FULL, 0, 0.0
+        if fetched:
             # Who will be answered is known now: the letter is fetched while the learner chooses.
             wait = min(fixed.delay, fixed.expiry) if ends else fixed.delay
             if 0 < wait < t:
                 fetch(lane.came, 0, slab[natural((t - wait) & (len(slab) - 1))])
-        elif desk.free < 0:
-            return MAILBOX_FULL, 0, 0.0
         if early and t - desk.drawn > len(lane.waits):
             expect(fixed, lane, played, t)
         if grows and desk.instances == len(pool):
@@ -226,7 +220,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             same.open += 1
             same.instances += desk.instances - made
         desk.outstanding += 1
-        if in_turn and far and 0 < wait < t:
+        if fetched and far and 0 < wait < t:
             soon(pool, natural(lane.came[0].instance))
         return PLAYED, action, min(probability, 1.0)
 
@@ -239,7 +233,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         game_params, delay_law, law_params = played.params, played.law, played.law_params
         replication = natural(desk.replication)
         count = desk.actions
-        counts = counts_of(written.tally, replication)
+        counts = lane.counts
         k0 = desk.key0
         k1 = desk.key1
         t = desk.round + 1
@@ -253,7 +247,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 delay = waits[0]
             else:
                 delay = draw(fixed, lane, played, t)
-        if delay < 0:
+        if not in_turn and delay < 0:
             return BAD_DELAY
         sound = True
         for i in range(len(slab[0].feedback)):  # known to the compiler, unlike len(feedback)
@@ -276,14 +270,15 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
             written.probabilities[replication, t - 1] = probability
 
         wait = min(delay, expiry) if ends else delay
-        if wait < NEVER:
+        if in_turn or wait < NEVER:
             entry = natural(t & (len(slab) - 1) if in_turn else desk.free)
             letter = slab[entry]
             if not in_turn:
                 desk.free = letter.next
             letter.round = t
             letter.action = action
-            letter.instance = desk.instance
+            if grows or not in_turn:
+                letter.instance = desk.instance
             if states:
                 letter.probability = probability
             if ends:
@@ -314,28 +309,25 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
         if in_turn:
             wait = min(delay, expiry) if ends else delay
             following = natural((t - wait) & (len(slab) - 1)) if t > wait else -1
-            if wait == 0:
+            if fetched and wait == 0:
                 fetch(lane.came, 0, slab[following])
         else:
             following = take(slab, wheel, t)
         while following >= 0:
             entry = natural(following)
-            if in_turn:
-                letter = lane.came[0]
-                following = -1
-            else:
-                letter = slab[entry]
-                following = letter.next
-            about = counts[natural(letter.action)]
+            letter = lane.came[0] if fetched else slab[entry]
+            following = -1 if in_turn else letter.next
+            told = natural(letter.action)
+            about = counts[told]
             desk.outstanding -= 1
             desk.closed_sum += t
             desk.came_sum += letter.round
             shown = contexts[entry] if informs else context
             letters = slab
-            if in_turn:
+            if fetched:
                 letters = lane.came
                 entry = 0
-            group = counts[cell(value_of(shown, values), letter.action, count)] if values else about
+            group = counts[cell(value_of(shown, values), told, count)] if values else about
             if values:
                 pools[replication, value_of(shown, values)].open -= 1
             cancelled = ends and letter.cancelled != 0

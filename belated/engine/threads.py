@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from belated.engine.lanes import lanes_for
 from belated.engine.plain import play_plainly
 from belated.engine.progress import Progress
-from belated.engine.workspace import Setting, Tables, Workspace
+from belated.engine.workspace import Setting, Tables, Workspace, ring_of
 from belated.kernels.blame import check_allowed
 
 #: Tasks for each thread: enough to even out, few enough to cost nothing.
@@ -22,7 +22,7 @@ def run_compiled(setting: Setting, tables: Tables, threads: int | None, progress
     replications = len(tables.regret)
     workers = min(int(threads or os.cpu_count() or 1), replications)
     share = -(-replications // workers)
-    lanes = min(lanes_for(setting), share) if share > 1 else 1
+    lanes = min(lanes_for(setting, ring_of(setting, replications)), share) if share > 1 else 1
     lanes = -(-share // -(-share // lanes))  # as many waves, and no lane is left alone at the end
     if workers == 1:
 

@@ -32,6 +32,7 @@ class Arrays(NamedTuple):
     waits: Any  # delays drawn ahead
     feedback: Any  # of the round
     context: Any  # of the round
+    counts: Any  # of each action; where values of side information are told apart, then of each action under each
 
 
 class Fixed(NamedTuple):

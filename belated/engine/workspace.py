@@ -15,7 +15,7 @@ from belated.engine import round as rounds
 from belated.engine.lanes import LANES_BYTES, Lane, check_ring
 from belated.engine.records import CREW, POOL, SUMMARY, TALLY
 from belated.engine.views import Arrays, Asked, Fixed, Played, Written, address_table
-from belated.errors import BadPrediction, InvalidArgument, InvalidFeedback
+from belated.errors import BadKernel, BadPrediction, InvalidArgument, InvalidFeedback
 from belated.forecasters import Forecaster
 from belated.forecasters.base import check_one_hot
 from belated.forecasters.instance import parts_of, supply
@@ -27,6 +27,8 @@ from belated.protocols import NEVER, Delays, Game, Learner
 
 #: The loop comes back to Python about this often, in seconds.
 CHUNK = 0.05
+#: Rounds of all replications from which on it pays to compile a loop for constant delays, which is quicker.
+LONG = 1_000_000
 #: Rounds of the first chunk, before its speed is known.
 FIRST_CHUNK = 20_000 if COMPILED else 100
 
@@ -110,8 +112,9 @@ class Workspace:
         self._setting = setting
         self._tables = tables
         rule, game, law = setting.forecaster, setting.game, setting.delays
-        self._loop = loop_of(rule, game)
-        self._lanes = [Lane(setting) for _ in range(lanes)]
+        in_turn = ring_of(setting, len(tables.regret))
+        self._loop = loop_of(rule, game) if in_turn < 0 else loop.make_loop(kernels_of(rule), lean_shape(setting))
+        self._lanes = [Lane(setting, in_turn=in_turn) for _ in range(lanes)]
         self._crew = states.records(CREW, 1)
         self._order = np.arange(lanes)
         self._budget = max(1, FIRST_CHUNK // learner.actions)
@@ -129,7 +132,7 @@ class Workspace:
         )
         kept = (tables.actions, tables.points, tables.delays, tables.probabilities)
         written = Written(tables.whole, tables.pools, tables.summary, tables.regret, setting.checkpoints, *kept)
-        self._shared = (seed_words(setting.seed), fixed_of(setting), self._asked, played, written)
+        self._shared = (seed_words(setting.seed), fixed_of(setting, in_turn), self._asked, played, written)
         self._look()
 
     def _look(self) -> None:
@@ -212,8 +215,8 @@ class Workspace:
         supply(learner, self._asked.params, state, lane.asked[1])
 
 
-def fixed_of(setting: Setting) -> Fixed:
-    """What a play is set to."""
+def fixed_of(setting: Setting, delay: int = -1) -> Fixed:
+    """What a play is set to; with the delay of all rounds, where letters wait in a ring."""
     rule, law = setting.forecaster, setting.delays
     learner = rule.learner
     assert isinstance(learner, Learner)
@@ -229,6 +232,7 @@ def fixed_of(setting: Setting) -> Fixed:
         *(rule.reward_range or taken, taken),
         setting.record,
         rounds.FAR,
+        delay,
     )
 
 
@@ -256,6 +260,8 @@ def refuse(setting: Setting, reason: int, arrays: Arrays) -> None:
         learner = setting.forecaster.learner
         raise BadPrediction(f"{learner!r} chose the point {point}, which is not finite, {where}")
     action, top = int(desk["action"]), setting.game.actions - 1
+    if reason == rounds.BAD_KEEPING:
+        raise BadKernel(f"{setting.forecaster!r}: `deliver` keeps an entry, though keeps_letters is False, {where}")
     if reason == rounds.BAD_EVENT:
         raise InvalidArgument(f"{setting.game!r} replaced action {action}, outside 0..{top}, {where}")
     if not 0 <= action <= top:
@@ -315,3 +321,31 @@ def shape_of(rule: Forecaster, game: Game) -> rounds.Shape:
     asked = learner.values, learner.memo, learner.point_size
     says = maps, rule.numbers_letters, learner.one_hot, learner.weighs
     return rounds.Shape(rule.grows, game.context_size > 0, *asked, *says)
+
+
+def lean_shape(setting: Setting) -> rounds.Shape:
+    """The same without what cannot happen in this play."""
+    learner, rule, law = setting.forecaster.learner, setting.forecaster, setting.delays
+    assert isinstance(learner, Learner)
+    return shape_of(rule, setting.game)._replace(
+        ends=setting.expiry < NEVER,
+        announces=bool(setting.game.announces),
+        records=setting.record,
+        states=setting.record or learner.weighs or rule.reads_probability,
+        looks=law.depends_on_action or law.depends_on_reward,
+        in_turn=wait_of(setting) >= 0,
+    )
+
+
+def wait_of(setting: Setting) -> int:
+    """How many rounds all feedback waits, if it is as many for all of it and nobody keeps it longer; else -1."""
+    law = setting.delays
+    if not law.constant or setting.forecaster.keeps_letters or law.maximum is None or law.maximum >= NEVER:
+        return -1
+    return int(min(law.maximum, setting.expiry))
+
+
+def ring_of(setting: Setting, replications: int) -> int:
+    """The same where the loop for it is worth its compilation. A pair has one more: for plays without anything else."""
+    plain = setting.expiry == NEVER and not setting.record and not setting.game.announces
+    return wait_of(setting) if plain and setting.rounds * replications >= LONG else -1

@@ -15,6 +15,7 @@ from belated.kernels import states
 from belated.kernels.blame import bad_answer, retell
 from belated.kernels.compile import compile_for, compiled_for, kernel, routine
 from belated.kernels.compile import plain as as_plain
+from belated.kernels.natural import natural
 from belated.kernels.random import learner_draw
 from belated.protocols import NEEDED, Learner
 
@@ -123,12 +124,12 @@ def make_parts(
     number = kernel(stored if numbers else same)
 
     def answer(params, state, context, letter):
-        tell(params, state, context, number(letter), letter.action, letter.probability, letter.feedback)
+        tell(params, state, context, number(letter), natural(letter.action), letter.probability, letter.feedback)
 
     def answer_with_memo(params, state, context, letter):
         for i in range(memo):
             state.memo[i] = letter.memo[i]
-        tell(params, state, context, number(letter), letter.action, letter.probability, letter.feedback)
+        tell(params, state, context, number(letter), natural(letter.action), letter.probability, letter.feedback)
 
     def nothing(params, state, context, number, letter, action):
         pass

@@ -21,6 +21,12 @@ def larger(one, two):
 
 
 @kernel
+def smaller(one, two):
+    """`min` of two numbers, neither of which is NaN."""
+    return two if two < one else one
+
+
+@kernel
 def fewer(tied, action, predicted, first, fewest):
     """Who is ahead among the tied with the fewest predictions, so far (-1: nobody), and how many these are."""
     ahead = tied & ((first < 0) | (predicted < fewest))

@@ -53,7 +53,7 @@ class CBPside(ForGame):
     """
 
     guarantee = "O(d^2 K^(3/2) n^(1/2)) in easy games up to logs, outcomes linear in x"
-    version = 2
+    version = 3  # the matrices are kept the other way round
     migrate = staticmethod(migrate)
     features: int
     _: KW_ONLY
@@ -142,7 +142,7 @@ def survey(params, state, context, t):
             for s in range(state.theta.shape[1]):
                 params.share[k, s] = value(state.theta[k, s], context)
             size = params.sizes[k]
-            spare = square(state.root[k], context)
+            spare = square(state.root[k], context, state.along)
             scale = size * (width + params.root * size)
             params.reach[k] = size * math.sqrt(spare)
             params.amount[k] = 1.0 / spare if spare > TINY else math.inf

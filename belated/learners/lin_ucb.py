@@ -36,7 +36,7 @@ class LinUCB(Learner):
 
     guarantee = "none claimed for this width"
     can_grow = True
-    version = 2
+    version = 3  # the matrix is kept the other way round
     migrate = staticmethod(migrate)
     reads_answering = False
     actions: int
@@ -75,7 +75,7 @@ class LinUCB(Learner):
     @staticmethod
     def predict(params, state, context, draw):
         for a in range(len(state.index)):
-            deviation = math.sqrt(square(state.root[a], context))
+            deviation = math.sqrt(square(state.root[a], context, state.along))
             state.index[a] = value(state.theta[a], context) + params.width * deviation
         action = largest_index(state.index, state.predicted)
         state.predicted[action] += 1

@@ -39,7 +39,7 @@ class LinearThompson(Learner):
 
     guarantee = "none claimed for this scale"
     can_grow = True
-    version = 3  # elementary functions of our own: the last bits differ
+    version = 4  # the matrix is kept the other way round; before that, elementary functions of our own
     migrate = staticmethod(migrate)
     reads_answering = False
     actions: int
@@ -89,7 +89,7 @@ class LinearThompson(Learner):
             else:
                 z = other
             mean = value(state.theta[a], context)
-            deviation = params.scale * math.sqrt(square(state.root[a], context))
+            deviation = params.scale * math.sqrt(square(state.root[a], context, state.along))
             drawn = mean + deviation * z
             if drawn > best:
                 second = best

@@ -12,7 +12,7 @@ from belated import require
 from belated.kernels.compile import kernel, plain
 from belated.kernels.elementary import log
 from belated.kernels.ties import largest_among, largest_index
-from belated.learners.linear_model import add, check_sizes, limit, square
+from belated.learners.linear_model import add, check_sizes, limit, square, transpose, turn
 from belated.protocols import Learner
 
 
@@ -42,6 +42,8 @@ class OTFLinUCB(Learner):
     """
 
     guarantee = "explicit with probability 1 - 2 delta (bounds.otf_lin_ucb), as stated by its authors; none in play"
+    version = 2  # the matrix is kept the other way round
+    migrate = staticmethod(transpose)
     actions: int
     features: int
     window: int
@@ -73,7 +75,7 @@ class OTFLinUCB(Learner):
         k, d, ring = self.actions, self.features, self.window
         return np.dtype(
             [
-                ("root", "f8", (d, d)),  # R, V^-1 = R^T R
+                ("root", "f8", (d, d)),  # R, V^-1 = R R^T
                 ("sum", "f8", (d,)),
                 ("along", "f8", (2 * d,)),
                 ("index", "f8", (k,)),
@@ -126,21 +128,18 @@ def weigh(params, state, context):
     width = 2.0 * math.sqrt(params.first + features * log((params.ridge + t) / params.ridge))
     for place in range(len(state.square)):
         width += length(params, state.square[place])
-    along = state.along  # R b, then theta = R^T R b
-    for i in range(features):
-        along[features + i] = 0.0
-        for j in range(features):
-            along[features + i] += state.root[i, j] * state.sum[j]
+    along = state.along  # R^T b, then theta = R R^T b
+    turn(state.root, state.sum, along[features:])
     for i in range(features):
         along[i] = 0.0
         for j in range(features):
-            along[i] += state.root[j, i] * along[features + j]
+            along[i] += state.root[i, j] * along[features + j]
     for action in range(len(state.index)):
         x = context[action * features : (action + 1) * features]
         mean = 0.0
         for i in range(features):
             mean += along[i] * x[i]
-        state.index[action] = mean + width * length(params, square(state.root, x))
+        state.index[action] = mean + width * length(params, square(state.root, x, along[features:]))
 
 
 @kernel
@@ -149,7 +148,7 @@ def go_on(state, context, action):
     features = len(state.sum)
     x = context[action * features : (action + 1) * features]
     state.predicted[action] += 1
-    size = 1.0 + square(state.root, x)
+    size = 1.0 + square(state.root, x, state.along)
     add(state.root, x, state.along)  # the first half is V^-1 x now, from which V^-1 lost its square times `size`
     window = len(state.square)
     for place in range(window):
@@ -160,4 +159,4 @@ def go_on(state, context, action):
     place = state.predictions % window
     for i in range(features):
         state.recent[place, i] = x[i]
-    state.square[place] = square(state.root, x)
+    state.square[place] = square(state.root, x, state.along)

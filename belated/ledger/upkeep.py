@@ -11,6 +11,7 @@ import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -153,20 +154,51 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     """Rewrite all states by the learner's `migrate`. Nothing before can be replayed: each gets a checkpoint."""
     assert experiment.stored is not None
     version, layout = experiment.stored
-    learner, now, queue = experiment.learner, session.now(), queue_bytes(experiment, session)
+    now, queue = session.now(), queue_bytes(experiment, session)
     changed: list[State] = []
     stored: list[State] = []
     while some := session.states_after(experiment.id, stored[-1].instance if stored else -1, CHUNK):
         stored += some
-    size = len(stored[0].data) if stored else 0
+    records: dict[int, np.dtype[Any]] = {}  # by the number of actions that a state knows
+    learners = {}
     for state in stored:
-        if len(state.data) != size:
+        # An action that was added changes a state when it is next used: until then it has one less.
+        actions = experiment.size_at(state.place)
+        if actions not in records:
+            all_ = actions == len(experiment.actions)
+            learners[actions] = (experiment if all_ else experiment.sized(experiment.actions[:actions])).learner
+            records[actions] = _record(layout, len(experiment.actions), actions, len(state.data))
+        if len(state.data) != records[actions].itemsize:
+            size = records[actions].itemsize
             raise Damaged(f"state {state.instance} has {len(state.data)} bytes, others have {size}")
-        old = np.frombuffer(state.data, dtype_of(layout, size))
-        state.data = migrated(learner, version, old[0]).tobytes()
+        state.data = migrated(learners[actions], version, np.frombuffer(state.data, records[actions])[0]).tobytes()
         changed.append(state)
     session.put_states(experiment.id, changed)
     session.add_checkpoints(Checkpoint(experiment.id, state, queue, True, now) for state in changed)
     moved = replace(experiment, stored=None)
     session.change_experiment(moved.row())
     return moved
+
+
+def _record(layout: str, all_: int, actions: int, size: int) -> np.dtype[Any]:
+    """The record of a state of so many bytes that knows the first of all actions: numbers of the others are missing."""
+    if actions == all_:
+        return dtype_of(layout, size)
+    whole = dtype_of(layout, 1 << 30)
+    for axes in (None, 1):  # a matrix may have as many features as there are actions
+        found = _shorter(whole, all_, actions, axes)
+        if found.itemsize == size:
+            return found
+    raise Damaged(f"a state of {actions} of its {all_} actions has {size} bytes")
+
+
+def _shorter(record: np.dtype[Any], all_: int, actions: int, axes: int | None) -> np.dtype[Any]:
+    """The same record with fewer actions, which are those axes (the first of each field, or any) that are as long."""
+    fields: list[Any] = []
+    for name in record.names or ():
+        base, shape = record[name].base, record[name].shape
+        inner = base if base.names is None else _shorter(base, all_, actions, axes)
+        known = shape if axes is None else shape[:axes]
+        short = (*(actions if size == all_ else size for size in known), *shape[len(known) :])
+        fields.append((name, inner, short))
+    return np.dtype(fields, align=True)

@@ -19,7 +19,7 @@ from belated.engine.lanes import RING, TRACELESS
 from belated.engine.loop import finish_replication, start_replication
 from belated.engine.mailbox import clear, move
 from belated.engine.round import DONE, ONCE_MORE, PLAYED, Calls, Shape, make_round
-from belated.engine.views import Arrays, Asked, Written
+from belated.engine.views import Arrays, Asked
 from belated.forecasters.room import Kernels
 from belated.kernels import pointers
 from belated.kernels.compile import kernel
@@ -40,11 +40,9 @@ class Work(NamedTuple):
     seed: tuple[int, int]  # its words
     fixed: Any
     lanes: Arrays
-    counts: Any  # of each action
     asked: Any  # the learner's constants: one for all lanes, or one for each
     played: Any
     written: Any  # rows are lanes
-    blank: Any  # counts of nothing
     told: Any  # of each lane why it stopped, and how many rounds it has played
 
 
@@ -61,6 +59,7 @@ class Lane(NamedTuple):
     waits: Any
     feedback: Any
     context: Any
+    counts: Any
     came: Any
 
 
@@ -78,7 +77,7 @@ class Kinds(NamedTuple):
     desk: Any
     pool: Any
     slab: Any
-    tally: Any
+    counts: Any
     abreast: bool
 
 
@@ -89,8 +88,8 @@ class Near(NamedTuple):
     instances: int  # all of the pool
     pool: Any  # and how they are laid out there
     marks: int  # of the forecaster's
-    counts: int  # all of a row of the tally
-    tally: Any  # and how they are laid out there
+    counts: int  # all of them
+    count: Any  # and how they are laid out there
     memory: int  # numbers of the game's
     feedback: int  # numbers of the round
     context: int
@@ -102,7 +101,7 @@ class Near(NamedTuple):
 @cache
 def make_lane_of(kinds: Kinds) -> Any:
     """The kernel that finds the arrays of a lane."""
-    desk_of, pool_of, slab_of = (spread.view(kind) for kind in kinds[:3])
+    desk_of, pool_of, slab_of, counts_of = (spread.view(kind) for kind in kinds[:4])
 
     def abreast(lanes, i):
         return Arrays(
@@ -116,6 +115,7 @@ def make_lane_of(kinds: Kinds) -> Any:
             lanes.waits[:, i],
             lanes.feedback[:, i],
             lanes.context[:, i],
+            counts_of(lanes.counts, i),
         )
 
     def apart(lanes, i):
@@ -130,6 +130,7 @@ def make_lane_of(kinds: Kinds) -> Any:
             lanes.waits[i],
             lanes.feedback[i],
             lanes.context[i],
+            counts_of(lanes.counts, i),
         )
 
     return kernel(abreast if kinds.abreast else apart)
@@ -222,12 +223,6 @@ def make_numbers(count: int, dtype: str = "f8") -> tuple[Any, Any]:
     return (kernel(bring), kernel(take)) if count else (kernel(stay), kernel(leave))
 
 
-@kernel
-def counts_here(tally, replication):
-    """A thread has the counts of its own replication only."""
-    return tally
-
-
 @cache
 def make_rounds(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
     """The kernel that plays so many rounds, or until something is needed or wrong."""
@@ -251,9 +246,9 @@ def make_rounds(kernels: Kernels, shape: Shape, calls: Calls) -> Any:
 def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: Kinds) -> Any:
     """The turn that plays so many rounds of a lane, or until something is needed or wrong."""
     begin = kernels.begin
-    lane_of, row_of, torn = make_lane_of(kinds), spread.view(kinds.tally), make_torn(kinds.abreast)
+    lane_of, torn = make_lane_of(kinds), make_torn(kinds.abreast)
     bring_pool, take_pool = make_near(near.pool, near.instances)
-    bring_counts, take_counts = make_near(near.tally, near.counts)
+    bring_counts, take_counts = make_near(near.count, near.counts)
     bring_marks, take_marks = make_numbers(near.marks, "i8")
     bring_memory, take_memory = make_numbers(near.memory)
     bring_feedback, take_feedback = make_own(near.feedback)
@@ -270,7 +265,7 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
                 lane.slab[entry].instance = 0
         else:
             free = clear(lane.slab, lane.wheel)
-        start_replication(desk, i, len(lane.waits), free, asked.blank, lane.pool, lane.memory)
+        start_replication(desk, i, len(lane.waits), free, asked.blank, lane.pool, lane.memory, lane.counts)
         k0, k1 = replication_key(np.uint64(work.seed[0]), np.uint64(work.seed[1]), work.first + i)
         desk.key0 = k0
         desk.key1 = k1
@@ -285,13 +280,11 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
         if reason == DONE:
             return
         fixed, played, tables = work.fixed, work.played, work.written
-        far, counts = lane_of(work.lanes, i), row_of(work.counts, i)
+        far = lane_of(work.lanes, i)
         one = min(i, len(work.asked.params) - 1)
         asked = Asked(work.asked.rule, work.asked.params[one : one + 1], work.asked.blank)
         if reason == FRESH:
             start(i, work, far, asked)
-            for j in range(len(counts)):
-                put(counts, j, work.blank[0])
         desk = own_desk(i)
         put(desk, 0, far.desk[0])
         lane = Lane(
@@ -305,20 +298,10 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
             bring_waits(far.waits),
             bring_feedback(far.feedback),
             bring_context(far.context),
+            bring_counts(far.counts, i),
             own_letter(i),
         )
-        written = Written(
-            bring_counts(counts, i),
-            tables.pools,
-            tables.summary,
-            tables.regret,
-            tables.checkpoints,
-            tables.actions,
-            tables.points,
-            tables.delays,
-            tables.probabilities,
-        )
-        reason = play_on(work.budget, fixed, lane, asked, played, written)
+        reason = play_on(work.budget, fixed, lane, asked, played, tables)
         put(far.desk, 0, desk[0])
         take_pool(lane.pool, far.pool)
         take_marks(lane.marks, far.marks)
@@ -326,12 +309,12 @@ def make_play(kernels: Kernels, shape: Shape, calls: Calls, near: Near, kinds: K
         take_waits(lane.waits, far.waits)
         take_feedback(lane.feedback, far.feedback)
         take_context(lane.context, far.context)
-        take_counts(written.tally, counts)
+        take_counts(lane.counts, far.counts)
         if reason == DONE:
-            finish_replication(far.desk[0], counts, tables.summary)
+            finish_replication(far.desk[0], far.counts, tables.summary)
             row = tables.tally[i]
-            for j in range(len(counts)):
-                put(row, j, counts[j])
+            for j in range(len(row)):
+                put(row, j, far.counts[j])
         if torn(work.lanes.marks, i):
             reason = TORN
         work.told[0, i] = reason
@@ -405,7 +388,6 @@ def direct_calls(outcome: Any, regret: Any, event: Any, observe: Any, law: Any) 
         kernel(call_law),
         kernel(nothing if event is None else call_event),
         kernel(unseen if observe is None else call_observe),
-        counts_here,
         spread.assign,
         spread.soon,
     )

@@ -18,13 +18,12 @@ from belated.engine.lanes import AHEAD, RING, Lane, check_ring
 from belated.engine.progress import Progress
 from belated.engine.records import DESK, TALLY
 from belated.engine.views import Arrays, Played, Written
-from belated.engine.workspace import Setting, Tables, asked_of, fixed_of, kernels_of, refuse, shape_of
+from belated.engine.workspace import Setting, Tables, asked_of, fixed_of, kernels_of, lean_shape, refuse, wait_of
 from belated.errors import Unsupported
 from belated.forecasters.instance import supply
-from belated.kernels import states
 from belated.kernels.random import seed_words
 from belated.kernels.reading import attribute_line
-from belated.protocols import NEVER, Learner
+from belated.protocols import Learner
 
 #: A launch should take so many seconds: longer ones are no faster, and Ctrl-C waits for their end.
 LAUNCH = 0.08
@@ -84,23 +83,16 @@ class Plan:
     """How a setting is played: what is compiled for it, how large a lane is, and how it is laid out."""
 
     def __init__(self, setting: Setting, is_gpu: bool = True) -> None:
-        rule, game, law = setting.forecaster, setting.game, setting.delays
+        rule, law = setting.forecaster, setting.delays
         learner, kernels = rule.learner, kernels_of(rule)
         assert isinstance(learner, Learner) and kernels is not None
         self.setting, self.kernels, self.learner = setting, kernels, learner
-        wait = law.maximum if law.constant and not rule.keeps_letters else None
-        in_turn = -1 if wait is None or wait >= NEVER else min(wait, setting.expiry)
-        self.delay = -1 if in_turn < 0 else int(wait or 0)
-        self.shape = shape_of(rule, game)._replace(
-            ends=setting.expiry < NEVER,
-            announces=bool(game.announces),
-            records=setting.record,
-            states=setting.record or learner.weighs or rule.reads_probability,
-            looks=law.depends_on_action or law.depends_on_reward,
-            in_turn=in_turn >= 0,
-        )
+        in_turn = wait_of(setting)
+        self.delay = -1 if in_turn < 0 else int(law.maximum or 0)
+        self.shape = lean_shape(setting)
         self.sample = Lane(setting, 1 if is_gpu else AHEAD, in_turn)
         self._few = setting.rounds < FEW_ROUNDS
+        self._idle = [name for name in self.sample.arrays.pool.dtype.names if is_gpu and name in learner.unused_on_gpu]
         self._together = spread.TOGETHER if self.shape.in_turn else 1
         self._lay_out()
 
@@ -109,28 +101,29 @@ class Plan:
         arrays, shape, learner = self.sample.arrays, self.shape, self.learner
         small = (*STATE, *learner.counters) if self._few else ()
         counted = (TALLY.names or ()) if self._few else ()
-        pool = spread.spread(arrays.pool.dtype, self._together, small)
-        desk, tally = (spread.spread(kind, spread.TOGETHER, names) for kind, names in ((DESK, ()), (TALLY, counted)))
-        self.kinds = turns.Kinds(desk, pool, self._letters(), tally, shape.in_turn)
+        idle = {name: self._idle[0] for name in self._idle[1:]}  # what nobody looks at has one place
+        pool = spread.spread(arrays.pool.dtype, self._together, small, idle)
+        desk, count = (spread.spread(kind, spread.TOGETHER, names) for kind, names in ((DESK, ()), (TALLY, counted)))
+        self.kinds = turns.Kinds(desk, pool, self._letters(), count, shape.in_turn)
 
         # What cannot be anything but zero has one place close by.
         zeros = [] if shape.ends else ["cancelled"]
         zeros += [] if shape.announces else ["dropped", "since"]
         zeros += self._unnamed("base")
-        near_tally = spread.spread(TALLY, spread.TOGETHER, counted, dict.fromkeys(zeros[1:], (zeros or [""])[0]))
-        near_pool = spread.spread(arrays.pool.dtype, spread.TOGETHER, small)
+        near_count = spread.spread(TALLY, spread.TOGETHER, counted, dict.fromkeys(zeros[1:], (zeros or [""])[0]))
+        near_pool = spread.spread(arrays.pool.dtype, spread.TOGETHER, small, idle)
         # What is looked at most comes first.
         room, grows = Room(NEAR_BYTES), self.setting.forecaster.grows
         instances = 0 if grows else room.take(len(arrays.pool), spread.size(near_pool))
         # Of our own forecasters it is known that they write into their marks only: others are watched where they write.
         ours = type(self.setting.forecaster).__module__.startswith("belated.")
         marks = room.take(len(arrays.marks), spread.CELL) if ours and not grows and not shape.in_turn else 0
-        counts = room.take(self.setting.game.actions * (learner.values + 1), spread.size(near_tally))
+        counts = room.take(len(arrays.counts), spread.size(near_count))
         memory = room.take(len(arrays.memory), spread.CELL)
         own = [len(vector) if len(vector) <= OWN else -1 for vector in (arrays.feedback, arrays.context, arrays.waits)]
         scalars = self._desk(), self._letter(self._few)
         self.near = turns.Near(
-            instances, near_pool, marks, counts, near_tally, memory, own[0], own[1], own[2], *scalars
+            instances, near_pool, marks, counts, near_count, memory, own[0], own[1], own[2], *scalars
         )
         self.bytes_near = NEAR_BYTES - room.left
 
@@ -207,9 +200,6 @@ class Wave:
         self._fixed = fixed_of(setting)._replace(far=far, delay=plan.delay)
         self._budget = FIRST_LAUNCH
         self.done = 0  #: rounds of this wave
-        actions = setting.game.actions * (1 + getattr(rule.learner, "values", 0))
-        self._counts = device.room(*laid.blank(plan.kinds.tally, actions, lanes))
-        self._blank = device.put(states.records(TALLY, 1))
         self.written = self._write()
 
     def _room(self, **arrays: Any) -> Any:
@@ -259,7 +249,7 @@ class Wave:
     def work(self) -> turns.Work:
         """What the threads are given."""
         words = seed_words(self._setting.seed)
-        mine = self._lanes, self._counts, self._asked, self._played, self.written, self._blank, self._told
+        mine = self._lanes, self._asked, self._played, self.written, self._told
         return turns.Work(self._budget, self._first, (int(words[0]), int(words[1])), self._fixed, *mine)
 
     def play(self, first: int, count: int, tell: Any) -> None:
