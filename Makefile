@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed
 PLAIN := $(addprefix tests/test_,kernels.py elementary.py saving.py certificate.py games.py delays.py sampling.py \
 	replace.py sizes.py bad_kernels.py gpucb.py late.py late_bounds.py hints.py sapo.py) \
 	$(addprefix tests/test_cbp.py::test_,only_a_probability_of_all_draws_is_stated \
-	a_full_table_is_emptied more_pairs_than_a_word_holds)
+	a_full_table_is_emptied more_pairs_than_a_word_holds) tests/test_lanes.py::test_in_plain_python_it_does_so_for_every_learner
 
 # What another Python could break: every module's import and examples, both forms, saving, the ledger on a file.
 SHORT := belated $(addprefix tests/test_,kernels.py compile.py forecasters.py play.py saving.py sqlite.py ledger.py)

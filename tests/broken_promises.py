@@ -132,6 +132,15 @@ class WeighsSecretly(own.BanditDiary):
         state.digest = int(1000.0 * probability)
 
 
+class WeighsSeldom(WeighsSecretly):
+    """Does so now and then only."""
+
+    @staticmethod
+    def update(params, state, context, action, probability, feedback):
+        if state.predictions % 7 == 3 and action == 1:
+            state.digest = int(1000.0 * probability)
+
+
 @dataclass(frozen=True)
 class DrawsByReaders(bl.Uniform):
     """Plays otherwise where nobody reads its probabilities."""
@@ -283,6 +292,7 @@ HEDGE = bl.DelayedHedge(3)
 #: Each check with what it must fail on.
 TWINS = [
     (learner.says_whether_it_weighs, WeighsSecretly()),
+    (learner.says_whether_it_weighs, WeighsSeldom()),
     (promises.spares_only_the_probability, DrawsByReaders(3)),
     (promises.writes_its_memo_anew, AddsToItsMemo()),
     (promises.writes_its_memo_anew, LeavesTheMemo()),

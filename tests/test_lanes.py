@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.checks.contract import COMPARED, arena
+from belated import catalog
+from belated.checks.contract import COMPARED, allowed, arena
 from belated.engine import lanes, threads, workspace
 from belated.errors import BadKernel, BadPrediction, InvalidArgument
-from belated.kernels.compile import kernel
+from belated.kernels.compile import COMPILED, kernel
 from belated.protocols import NEEDED
 from tests.test_supply import Needy
 
@@ -102,6 +103,20 @@ def test_the_loop_for_constant_delays_plays_as_the_other(name: str, monkeypatch:
             found.append(bl.play(forecaster, game, law, ROUNDS, replications=5, seed=3, threads=1))
         same(*found)
         assert played[-2:] == [-1, delay] and np.ptp(found[0].regret) > 0.0
+
+
+@pytest.mark.skipif(COMPILED, reason="runs in the process that compiles nothing")
+@pytest.mark.parametrize("name", sorted(catalog.LEARNERS))
+def test_in_plain_python_it_does_so_for_every_learner(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = catalog.LEARNERS[name].example()
+    game = arena(learner, 60)
+    for forecaster in (rule(learner) for rule in allowed(learner) if not rule.keeps_letters):
+        for delay in (0, 3):
+            found = []
+            for long in (10**9, 0):
+                monkeypatch.setattr(workspace, "LONG", long)
+                found.append(bl.play(forecaster, game, bl.delays.Constant(delay), 60, replications=2))
+            same(*found)
 
 
 def test_it_is_for_plain_plays_only(monkeypatch: pytest.MonkeyPatch) -> None:

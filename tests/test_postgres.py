@@ -49,7 +49,7 @@ from belated.ledger.ledger import Ledger
 from belated.ledger.postgres import Postgres
 from belated.ledger.verify import verify
 from tests.postgres import Cluster, cluster, database  # noqa: F401
-from tests.serving import children
+from tests.serving import PROGRAM, children
 
 REAL_TIME = time.time
 BOLD = {"name": "bold", "learner": {"name": "exp3"}}
@@ -569,7 +569,7 @@ def test_passwords_are_not_shown() -> None:
 
 @contextmanager
 def served(database: str, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-m", "belated.cli", "serve", "--database", database, "--port", "0"]
+    command = [sys.executable, "-c", PROGRAM.format(8), "serve", "--database", database, "--port", "0"]
     process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

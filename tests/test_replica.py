@@ -99,8 +99,8 @@ def test_upkeep_keeps_nobody_waiting_for_all_states(file, monkeypatch):
     both.end()
 
 
-def test_who_reads_for_long_rests_as_long_as_it_works(monkeypatch):
-    """Beside a server; where nobody else writes there is nobody to wait for."""
+def test_who_reads_for_long_rests_longer_than_it_works(monkeypatch):
+    """Beside a server that others write to; else there is nobody to wait for."""
     clock, rests = [0.0], []
 
     def sleep(seconds):
@@ -112,17 +112,28 @@ def test_who_reads_for_long_rests_as_long_as_it_works(monkeypatch):
 
     class Server:
         exclusive = False
-        read = staticmethod(nullcontext)
+        log = 10**9
+
+        def read(self):
+            return nullcontext(self)
+
+        def written(self):
+            return self.log
 
     server = Server()
-    for worked in (0.25, 0.125, 10.0, 0.5):
+    slices = ((0.25, 10**6), (0.125, 10**6), (10.0, 10**6), (0.5, 100), (0.5, 0), (0.25, 10**6), (1.0, 0))
+    for worked, written in slices:
         with gently.slice_of(server):
             clock[0] += worked / 2
         clock[0] += worked / 2  # what is done with what was read
-    assert rests == [0.0, 0.25, 0.125, gently.LONGEST]
+        server.log += written
+    # What was written after a look is known at the next.
+    assert rests == [0.0, 0.75, 0.375, gently.LONGEST, gently.LONGEST]
+    with gently.slice_of(server):
+        assert len(rests) == 6
     server.exclusive = True
     with gently.slice_of(server):
-        assert len(rests) == 4
+        assert len(rests) == 6
 
 
 @pytest.mark.parametrize("kind", ["bold", "qpmd"])

@@ -79,8 +79,9 @@ def test_sqlite_survives_kills(tmp_path: Path) -> None:
     torture(Server(str(tmp_path / "a.db")), 3)
 
 
-def test_postgresql_survives_kills_of_writers_and_workers(database: str) -> None:  # noqa: F811
-    torture(Server(database, workers=4), 3)
+@pytest.mark.parametrize("processors", [2, 8])
+def test_postgresql_survives_kills_of_writers_and_workers(database: str, processors: int) -> None:  # noqa: F811
+    torture(Server(database, workers=4, processors=processors), 3)
 
 
 @pytest.mark.soak
@@ -89,8 +90,12 @@ def test_sqlite_survives_a_thousand_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_postgresql_survives_a_thousand_kills_of_writers_and_workers(database: str) -> None:  # noqa: F811
-    torture(Server(database, workers=4), 1000, every=50)
+@pytest.mark.parametrize("processors", [2, 8])
+def test_postgresql_survives_a_thousand_kills_of_writers_and_workers(
+    database: str,  # noqa: F811
+    processors: int,
+) -> None:
+    torture(Server(database, workers=4, processors=processors), 1000, every=50)
 
 
 @pytest.mark.soak

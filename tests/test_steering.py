@@ -1,4 +1,4 @@
-"""New connections go to as many workers as can run at once; others stand by, and take the place of one that dies."""
+"""New connections go to as many workers as pay, or to the writer; others stand by, and take the place of who dies."""
 
 from __future__ import annotations
 
@@ -59,16 +59,32 @@ def test_connections_go_where_they_are_steered(sockets: list[socket.socket]) -> 
         assert {number for number, count in enumerate(taken(sockets)) if count} == set(chosen)
 
 
-def test_the_first_that_are_able_are_chosen(sockets: list[socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+def chosen(sockets: list[socket.socket], steered: steering.Steering, able: list[int]) -> set[int]:
+    steered.choose(able)
+    return {number for number, count in enumerate(taken(sockets)) if count}
+
+
+def test_the_first_workers_that_are_able_are_chosen(
+    sockets: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(steering, "spare", lambda: 2)
     steered = steering.Steering(sockets)
-    for able, expected in (([0, 1, 2, 3], {0, 1}), ([1, 2, 3], {1, 2}), ([3], {3}), ([], {3}), ([0, 2], {0, 2})):
-        steered.choose(able)
-        assert {number for number, count in enumerate(taken(sockets)) if count} == expected
+    cases = [([0, 1, 2, 3], {1, 2}), ([1, 2, 3], {1, 2}), ([0, 3], {3}), ([], {3}), ([0, 1, 3], {1, 3}), ([0], {0})]
+    for able, expected in cases:
+        assert chosen(sockets, steered, able) == expected
 
 
-def test_as_many_as_there_are_processors_beside_the_writers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for processors, expected in ((1, 1), (2, 1), (4, 3)):
+def test_where_no_worker_pays_the_writer_is_chosen(
+    sockets: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steering, "spare", lambda: 0)
+    steered = steering.Steering(sockets)
+    for able, expected in (([0, 1, 2, 3], {0}), ([1, 2, 3], {1}), ([], {1}), ([0, 3], {0})):
+        assert chosen(sockets, steered, able) == expected
+
+
+def test_a_worker_pays_from_three_processors_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for processors, expected in ((1, 0), (2, 0), (3, 2), (4, 3)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)), raising=False)
         assert steering.spare() == expected
 
@@ -92,27 +108,42 @@ def held(pid: int) -> int:
     return found
 
 
-def test_another_worker_takes_the_place_of_one_that_dies(cluster: Cluster) -> None:  # noqa: F811
-    server = Server(cluster.new(), 3)
+def busy(server: Server) -> list[int]:
+    """Who gets twenty connections, which are answered."""
+    processes = children(server.pid, "writer") + children(server.pid, "worker")
+    assert len(processes) == 1 + server.workers, "those that stand by are there"
+    before = [held(pid) for pid in processes]
+    with ExitStack() as stack:
+        for _ in range(20):
+            client = stack.enter_context(httpx.Client(base_url=server.url))
+            assert client.get("/ready").status_code == 200
+        more = [held(pid) - was for pid, was in zip(processes, before, strict=True)]
+    assert sum(more) >= 20
+    return [pid for pid, count in zip(processes, more, strict=True) if count >= 2]
+
+
+@pytest.mark.parametrize("processors", [2, 3])
+def test_others_take_the_place_of_one_that_dies(cluster: Cluster, processors: int) -> None:  # noqa: F811
+    server = Server(cluster.new(), 3, processors=processors)
     server.start()
     try:
-        workers = children(server.pid, "worker")
-        assert len(workers) == 3, "those that stand by are there"
-        before = [held(pid) for pid in workers]
-        with ExitStack() as stack:
-            for _ in range(20):
-                client = stack.enter_context(httpx.Client(base_url=server.url))
-                assert client.get("/ready").status_code == 200
-            more = [held(pid) - was for pid, was in zip(workers, before, strict=True)]
-        busy = [pid for pid, count in zip(workers, more, strict=True) if count >= 2]
-        assert len(busy) == min(3, steering.spare()) and sum(more) >= 20
-        os.kill(busy[0], signal.SIGKILL)
-        began = time.monotonic()
-        while True:
+        writer, at_work = children(server.pid, "writer"), busy(server)
+        assert at_work == writer if processors == 2 else len(at_work) == 2 and not set(writer) & set(at_work)
+        os.kill(at_work[0], signal.SIGKILL)
+        began, said = time.monotonic(), set()
+        while said.isdisjoint({200}):
+            assert time.monotonic() < began + 20
             try:
-                assert httpx.get(f"{server.url}/ready", timeout=5).status_code == 200
-                break
+                said.add(httpx.get(f"{server.url}/ready", timeout=5).status_code)
             except httpx.TransportError:  # it was in the hands of the one that died
                 assert time.monotonic() < began + 5
+            time.sleep(0.01)
+        assert said == ({200, 503} if processors == 2 else {200}), "a worker says that there is no writer"
+        while children(server.pid, "writer") in ([], writer) if processors == 2 else len(busy(server)) != 2:
+            assert time.monotonic() < began + 30
+            time.sleep(0.1)
+        while processors == 2 and busy(server) != children(server.pid, "writer"):
+            assert time.monotonic() < began + 30, "the next writer has the connections again"
+            time.sleep(0.1)
     finally:
         server.stop()

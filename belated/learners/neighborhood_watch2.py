@@ -43,6 +43,7 @@ class NeighborhoodWatch2(ForGame):
     """
 
     guarantee = "C sqrt(n ln n) on easy games, any adversary; C not explicit"
+    weighs = True
     tolerates_delay = False
 
     def __post_init__(self) -> None:

@@ -5,28 +5,47 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from belated.ledger.store import Reader, Store
 
-#: Seconds that are waited at most.
+#: A rest is so many times as long as has been worked since the last, and so many seconds at most.
+REST = 3.0
 LONGEST = 1.0
+#: Bytes that a server may write between two looks while nobody makes decisions: its own tidying up.
+QUIET = 50_000
 
-#: When the last rest ended.
-_rested: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
+
+@dataclass
+class _Pace:
+    """When the last rest ended, how much the server had written then, and whether it is at work for others."""
+
+    rested: float
+    written: int = 0
+    disturbs: bool = True
+
+
+_paces: WeakKeyDictionary[Store, _Pace] = WeakKeyDictionary()
 
 
 @contextmanager
 def slice_of(store: Store) -> Iterator[Reader]:
-    """A short look at a database that is a server's. Before the next there is as long a rest as has been worked since
-    the last.
+    """A short look at a database. Before the next there is a rest, if it is a server's that others write to meanwhile.
 
     A process can be nice to others, but the server works for it at full priority, and both take the caches from those
     who answer: a loop that did nothing at the lowest priority cost a service on two processors a sixth of its requests.
     """
-    if not store.exclusive:
-        now = time.perf_counter()
-        time.sleep(min(LONGEST, now - _rested.get(store, now)))
-        _rested[store] = time.perf_counter()
+    if store.exclusive:
+        with store.read() as session:
+            yield session
+        return
+    now = time.perf_counter()
+    pace = _paces.setdefault(store, _Pace(now))
+    if pace.disturbs:
+        time.sleep(min(LONGEST, REST * (now - pace.rested)))
+    pace.rested = time.perf_counter()
     with store.read() as session:
+        before, pace.written = pace.written, session.written()
+        pace.disturbs = pace.written > before + QUIET
         yield session

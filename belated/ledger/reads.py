@@ -101,6 +101,10 @@ class Reads(Past):
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self.run(sql.replace("?", "%s"), values).fetchall()
 
+    def written(self) -> int:
+        position = "CASE WHEN pg_is_in_recovery() THEN 0 ELSE pg_current_wal_insert_lsn() - '0/0'::pg_lsn END"
+        return int(self.run(f"SELECT {position}").fetchall()[0][0])
+
     def generation(self) -> int:
         return self._changes if self._settled() else int(self.meta("changes") or 0)
 

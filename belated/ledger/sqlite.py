@@ -111,6 +111,9 @@ class Session(Common):
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
         self.run(sql, values)
 
+    def written(self) -> int:
+        return 0
+
     def generation(self) -> int:
         return 0
 

@@ -212,6 +212,9 @@ class Reader(Protocol):
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """The rows of a statement that all dialects share, with `?` for each value."""
 
+    def written(self) -> int:
+        """Bytes of log that the server of the database has written; 0 where others cannot write: on a standby, say."""
+
     def generation(self) -> int:
         """Another number whenever a process makes or changes an experiment, where several may."""
 

@@ -277,7 +277,8 @@ class Service:
     async def _beat(self) -> None:
         """Show the other processes that this one is not stopped, whatever the database does."""
         while self._place is not None:
-            self._place.beat()
+            if self.desk.alive:
+                self._place.beat()
             await asyncio.sleep(SWEEP)
 
     async def _clock(self) -> None:

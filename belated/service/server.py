@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import gc
 import logging
@@ -19,7 +18,6 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-import uvloop
 
 from belated.errors import InvalidArgument
 from belated.imports import bring_named
@@ -39,10 +37,9 @@ from belated.service.metrics import Place
 from belated.service.options import Options
 from belated.service.remote import Remote, wait_for
 from belated.service.requests import Under, Watched
-from belated.service.tracing import Tracer
 from belated.service.warm import Warmer
 from belated.service.workers import BACKLOG, end_in_time, refused, supervise
-from belated.service.writer import attend
+from belated.service.writer import Host
 
 log = logging.getLogger("belated")
 
@@ -92,7 +89,7 @@ def serve(
     logs.start(how.log_level, how.log_format)
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         _guard(store, database, host, require_token)
-    writing = partial(write, database, **options)
+    writing = partial(write, database, host, port, require_token, **options)
     answering = partial(answer, host, port, require_token, patience=patience, how=how)
     supervise(writing, answering, host, port, workers, started, how.grace)
 
@@ -126,14 +123,17 @@ def work(
         store = held.enter_context(closing(open_store(database, serve=True, migrate=migrate)))
         guard = _guard(store, database, host, require_token)
         tracer = tracing.start(how.traces)
-        service = Service(_desk(store, patience, tracer), guard, None, how.root_path, tracer)
+        service = Service(Desk(*_ledger(store), patience, tracer), guard, None, how.root_path, tracer)
         _settle_memory(compiled=True)
         _listen_to(service, sockets, host, port, started, how)
 
 
 def write(
     database: str,
-    listening: socket.socket,
+    host: str,
+    port: int,
+    require_token: bool,
+    sockets: list[socket.socket],
     place: Place,
     started: Callable[[str], None],
     *,
@@ -141,36 +141,35 @@ def write(
     patience: float = PATIENCE,
     how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
-    """Write for the workers of this machine."""
+    """The same on a socket of the port, and for workers on another."""
     _begin(how)
+    public, inside = sockets
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
+        guard = Guard(store, require_token or not is_loopback(host))
         tracer = tracing.start(how.traces)
-        desk = _desk(store, patience, tracer)
+        service = Service(Host(*_ledger(store), patience, tracer, inside), guard, place, how.root_path, tracer)
         _settle_memory(compiled=True)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(attend(desk, listening, place, started, how.grace))
-        if tracer is not None:
-            tracer.close()
+        _listen_to(service, [public], host, port, started, how)
 
 
 def answer(
     host: str,
     port: int,
     require_token: bool,
-    listening: socket.socket,
+    sockets: list[socket.socket],
     place: Place,
     started: Callable[[str], None],
     *,
     patience: float = PATIENCE,
     how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
-    """Answer requests on a socket, and ask the writer of this machine."""
+    """Answer requests on a socket of the port, and ask the writer of this machine."""
     _begin(how)
     wait_for(place.writer)
     guard = Guard(None, require_token or not is_loopback(host))
     service = Service(Remote(place.writer, patience), guard, place, how.root_path, tracing.start(how.traces))
     _settle_memory(compiled=False)
-    _listen_to(service, [listening], host, port, started, how)
+    _listen_to(service, sockets, host, port, started, how)
 
 
 def _begin(how: Options) -> None:
@@ -181,9 +180,10 @@ def _begin(how: Options) -> None:
     sys.setswitchinterval(SWITCH)
 
 
-def _desk(store: Store, patience: float, tracer: Tracer | None) -> Desk:
+def _ledger(store: Store) -> tuple[Ledger, Callable[[], None]]:
+    """The ledger, and how what compiles for it is closed."""
     warmer = Warmer()
-    return Desk(Ledger(store, warmer), warmer.close, patience, tracer)
+    return Ledger(store, warmer), warmer.close
 
 
 def _listen_to(

@@ -1,9 +1,11 @@
-"""Which workers get new connections: as many as can run at once, the others stand by.
+"""Which processes get new connections: as many workers as can run at once, the others stand by.
 
 Workers that take turns on a processor find its caches full of what the one before had there: on two processors four of
-them took half as much time again for a request as one that is alone. So the kernel is told which sockets of the port it
-may choose from (a filter of a few instructions, on Linux). If one of these workers dies or gives no sign, another takes
-its place at once.
+them took half as much time again for a request as one that is alone. Nor does one of them pay beside the writer there:
+handing over takes more than it spares. So with one or two processors the writer itself has the connections, with more
+of them as many workers as there are processors beside its own. The kernel is told which sockets of the port it may
+choose from (a filter of a few instructions, on Linux). If one of these processes dies or gives no sign, others take its
+place at once.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ RANDOM, REMAINDER, JUMP_IF, ANSWER = (0x20, 0xFFFFF000 + 56), 0x94, 0x15, 0x06
 
 
 def spare() -> int:
-    """How many workers can run beside the writer; one at least."""
+    """How many workers pay beside the writer: none on one or two processors."""
     known = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return max(1, len(known) - 1)
+    return len(known) - 1 if len(known) > 2 else 0
 
 
 def program(chosen: Sequence[int]) -> list[tuple[int, int, int, int]]:
@@ -50,17 +52,19 @@ def steer(listening: socket.socket, chosen: Sequence[int]) -> None:
 
 
 class Steering:
-    """Who gets connections, of the sockets on one port."""
+    """Who gets connections, of the sockets on one port: the first is the writer's, the others are workers'."""
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
-        self._sockets = sockets
-        self._most = min(len(sockets), spare())
+        self._listening = sockets[0]
+        self._spare = spare()
         self._chosen: list[int] = []
         self.choose(range(len(sockets)))
 
     def choose(self, able: Sequence[int]) -> None:
-        """Of those that can serve the first few; if none can, all stays as it is."""
-        chosen = list(able[: self._most])
-        if chosen and chosen != self._chosen and self._most < len(self._sockets):
-            steer(self._sockets[0], chosen)
+        """Of those that can serve the first few workers; where none of them pays, or can, the writer; and one worker
+        where the writer cannot. If nobody can, all stays as it is."""
+        workers = [number for number in able if number]
+        chosen = workers[: self._spare] or list(able[:1])
+        if chosen and chosen != self._chosen:
+            steer(self._listening, chosen)
             self._chosen = chosen

@@ -1,15 +1,16 @@
-"""Several processes that serve one port: a parent that holds the sockets, a worker for each, and one writer.
+"""Several processes that serve one port: a parent that holds the sockets, some workers, and one writer.
 
-The kernel spreads connections over the sockets evenly (on a socket that all share, one worker takes nearly all of
-them); where there are more workers than processors, over some of them (`steering`). The parent keeps them open: where a
-process died, connections wait for the next. Workers hand what they are asked to the writer, over a socket in a folder
-that nobody else can enter: so requests of all connections share transactions, and no two processes of a machine wait
-for the same rows. What a writer that dies had in hand is rolled back.
+The kernel spreads connections over the sockets evenly (on a socket that all share, one process takes nearly all of
+them), over those that it is told to choose from (`steering`). The parent keeps them open: where a process died,
+connections wait for the next. Workers hand what they are asked to the writer, over a socket in a folder that nobody
+else can enter: so requests of all connections share transactions, and no two processes of a machine wait for the same
+rows. What a writer that dies had in hand is rolled back.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -47,8 +48,8 @@ LIGHT = {"NUMBA_DISABLE_JIT": "1"}
 #: Connections that may wait.
 BACKLOG = 2048
 
-#: What a process does: serve this socket, leave its numbers at this place, and say when it is ready.
-Work = Callable[[socket.socket, Place, Callable[[str], None]], None]
+#: What a process does: serve these sockets, leave its numbers at this place, and say when it is ready.
+Work = Callable[[list[socket.socket], Place, Callable[[str], None]], None]
 
 
 class Job(NamedTuple):
@@ -56,7 +57,7 @@ class Job(NamedTuple):
 
     name: str
     work: Work
-    listening: socket.socket
+    sockets: list[socket.socket]
     place: Place
     environment: Mapping[str, str] = {}
 
@@ -117,22 +118,25 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
 def supervise(
     write: Work, answer: Work, host: str, port: int, count: int, started: Callable[[str], None], grace: float
 ) -> None:
-    """Keep a writer and so many workers until SIGTERM or Ctrl-C; then requests have so many seconds to end."""
+    """Keep a writer and so many workers until SIGTERM or Ctrl-C; then requests have so many seconds to end.
+
+    The writer is given a socket of the port and the one for workers, a worker only a socket of the port.
+    """
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    public = _listen(host, port, count)
+    public = _listen(host, port, 1 + count)
     before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
     shared = TemporaryDirectory(prefix="belated-")  # which is private
     folder = Path(shared.name)
     places = [Place(folder, number) for number in range(1 + count)]
     steering = Steering(public)
-    sockets = [_listen_inside(places[0].writer), *public]
-    jobs = [Job("writer", write, sockets[0], places[0])]
-    jobs += [Job("worker", answer, *given, LIGHT) for given in zip(sockets[1:], places[1:], strict=True)]
+    inside = _listen_inside(places[0].writer)
+    jobs = [Job("writer", write, [public[0], inside], places[0])]
+    jobs += [Job("worker", answer, [one], place, LIGHT) for one, place in zip(public[1:], places[1:], strict=True)]
     try:
         workers += map(Worker, jobs)
         _until_ready(workers, stop)
@@ -140,13 +144,13 @@ def supervise(
             started(workers[-1].url or "")
         while not stop.is_set():
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
-            steering.choose([number for number, worker in enumerate(workers[1:]) if worker.able])
+            steering.choose([number for number, worker in enumerate(workers) if worker.able])
             _replace_dead(workers, jobs, stop)
     finally:
         _end(workers, grace + KILLED)
         shared.cleanup()
-        for job in jobs:
-            job.listening.close()
+        for each in (inside, *public):
+            each.close()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -229,11 +233,22 @@ def _end(workers: list[Worker], patience: float) -> None:
             worker.process.join()
 
 
+#: When this process ends in any case.
+_end_at = math.inf
+
+
 def end_in_time(grace: float) -> None:
     """End in any case soon after the grace, should the database not answer any more."""
+    global _end_at
+    _end_at = time.monotonic() + grace + LAST
     last = threading.Timer(grace + LAST, _leave, (grace + LAST,))
     last.daemon = True
     last.start()
+
+
+def grace_left() -> float:
+    """Seconds that requests under way have, once the process was told to end."""
+    return _end_at - LAST - time.monotonic()
 
 
 def _leave(seconds: float) -> None:
@@ -246,7 +261,7 @@ def _child(job: Job, said: multiprocessing.connection.Connection) -> None:
         Path("/proc/self/comm").write_text(f"belated {job.name}")  # what `ps` and `top` show
     threading.Thread(target=_end_with_parent, name="belated parent watch", daemon=True).start()
     try:
-        job.work(job.listening, job.place, said.send)
+        job.work(job.sockets, job.place, said.send)
     except BelatedError as error:
         sys.exit(f"error: {error}")
 

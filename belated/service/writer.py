@@ -1,27 +1,28 @@
-"""The writer of a machine: a process of its own with the desk, which the workers ask over a socket."""
+"""The desk of a machine with workers: they ask it over a socket, from processes of their own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
-import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from belated.ledger.errors import Refused, StorageError
 from belated.ledger.experiment import Experiment
 from belated.ledger.items import Asked, waited
+from belated.ledger.ledger import Ledger
 from belated.service import api
 from belated.service.batch import Busy
 from belated.service.desk import SWEEP, Desk
 from belated.service.health import CONNECTION
-from belated.service.metrics import Metrics, Place
+from belated.service.metrics import Metrics
+from belated.service.tracing import Tracer
 from belated.service.wire import Line, News, received, told
-from belated.service.workers import end_in_time
+from belated.service.workers import grace_left
 
 log = logging.getLogger("belated")
 
@@ -29,7 +30,6 @@ log = logging.getLogger("belated")
 READ = ("decision", "statistics", "overview", "lines", "numbers", "tokens", "trouble")
 WORDS = ("refresh", "create", "grow", "delete", "record", *READ)
 ITEMS = ("submit", "submit_list")
-NAME = "the writer"
 #: Seconds between looks whether all workers have hung up.
 TICK = 0.02
 #: Failures that are told as they are.
@@ -153,31 +153,30 @@ def _pass_on(asker: Asker, future: asyncio.Future[Any]) -> None:
     asker.end(error is None, future.result() if error is None else error)
 
 
-async def attend(
-    desk: Desk, listening: socket.socket, place: Place, started: Callable[[str], None], grace: float
-) -> None:
-    """Answer workers until SIGTERM or Ctrl-C; then until they have hung up, or for so many seconds."""
-    loop, stop, clerks = asyncio.get_running_loop(), asyncio.Event(), set[Clerk]()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    metrics = Metrics(place)
-    async with desk.open(metrics):
-        accepting = asyncio.create_task(accept(desk, listening, clerks))
-        started(NAME)
-        while not stop.is_set():
-            if desk.alive:
-                place.beat()
-            metrics.share()
-            for clerk in clerks:
-                clerk.tell()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), SWEEP)
-        end_in_time(grace)
-        deadline = time.monotonic() + grace
-        while clerks and time.monotonic() < deadline:
-            await asyncio.sleep(TICK)
-        accepting.cancel()
-    metrics.share()
+class Host(Desk):
+    """A desk that workers ask too."""
+
+    def __init__(
+        self, ledger: Ledger, close: Callable[[], None], patience: float, tracer: Tracer | None, inside: socket.socket
+    ) -> None:
+        super().__init__(ledger, close, patience, tracer)
+        self._inside = inside
+
+    @asynccontextmanager
+    async def open(self, metrics: Metrics) -> AsyncIterator[None]:
+        """Until the workers have hung up, for which they have the grace."""
+        clerks = set[Clerk]()
+        async with super().open(metrics):
+            tasks = [asyncio.create_task(accept(self, self._inside, clerks)), asyncio.create_task(_tell(clerks))]
+            try:
+                yield
+                while clerks and grace_left() > 0.0:
+                    await asyncio.sleep(TICK)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
 
 
 async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> None:
@@ -189,3 +188,11 @@ async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> No
         clerk = Clerk(desk, clerks)
         await loop.connect_accepted_socket(lambda clerk=clerk: clerk.line, connection)  # type: ignore[misc]
         clerk.tell()
+
+
+async def _tell(clerks: set[Clerk]) -> None:
+    """What other machines changed is known here about a second later, and then at the workers."""
+    while True:
+        await asyncio.sleep(SWEEP)
+        for clerk in clerks:
+            clerk.tell()

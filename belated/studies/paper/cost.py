@@ -151,7 +151,7 @@ class Bench:
 
         def look(rounds: int) -> bool:
             consumed = int(workspace._lanes[0].desk["steps"]) - 1
-            self.queued = max(self.queued, int(self._tables.tally[0]["observed"].sum()) - consumed)
+            self.queued = max(self.queued, int(workspace._lanes[0].arrays.counts["observed"].sum()) - consumed)
             workspace._budget = step
             return True
 
