@@ -66,6 +66,16 @@ def test_kl_upper_solves_its_equation(mean, budget):
     assert q == pytest.approx(low, abs=1e-12)
 
 
+@pytest.mark.parametrize("start", [0.0, 0.3, 1.0 - 2.0**-53])
+@pytest.mark.parametrize("mean", [0.0, 0.05, 0.24262734584450402, 0.45, 0.7])
+def test_kl_upper_beside_one(mean, start):
+    """Where q is known to be below 1, and the ratio in the divergence rounds to 1."""
+    entropy = -(1.0 - mean) * math.log1p(-mean) - (mean * math.log(mean) if mean else 0.0)
+    for distance in np.linspace(30.0, 40.0, 201):
+        q = kl_upper(mean, distance * (1.0 - mean) - entropy, start)
+        assert float(q) == pytest.approx(1.0 - math.exp(-distance), abs=1e-12)
+
+
 @LIMITS
 @given(st.floats(0, 1), st.floats(1e-9, 20), st.floats(-1, 2))
 def test_kl_upper_does_not_depend_on_where_it_starts(mean, budget, start):

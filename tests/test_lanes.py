@@ -15,6 +15,7 @@ from belated.engine import lanes, threads, workspace
 from belated.errors import BadKernel, BadPrediction, InvalidArgument
 from belated.kernels.compile import COMPILED, kernel
 from belated.protocols import NEEDED
+from tests.test_own_rules import Halves
 from tests.test_supply import Needy
 
 GAME = bl.games.Bernoulli([0.2, 0.5, 0.7])
@@ -73,6 +74,26 @@ def test_results_do_not_depend_on_lanes_and_threads(name: str, monkeypatch: pyte
             same(alone, played(name, count, on, monkeypatch))
 
 
+class ByTurns(Halves):
+    """Two instances, by the parity of the round; says that it keeps nothing beyond its time."""
+
+    seats = 2
+    keeps_letters = False
+
+    def layout(self) -> None:
+        return None
+
+    def choose(self, room: Any, context: Any) -> Any:
+        seat = room.seat(room.round % 2)
+        return seat, *seat.ask(context)
+
+    def deliver(self, room: Any, letter: Any, feedback: Any) -> None:
+        room.seat(letter.seat).answer(letter, feedback)
+
+    def kernels(self, parts: Any) -> Any:
+        return super().kernels(parts)
+
+
 #: Who is played by the loop for constant delays, and what.
 IN_TURN: dict[str, tuple[Any, Any]] = {
     "Direct": (bl.Direct(bl.UCB1(3)), GAME),
@@ -83,6 +104,7 @@ IN_TURN: dict[str, tuple[Any, Any]] = {
     "points": (bl.Direct(bl.GradientDescent(2)), None),
     "memo": (bl.Direct(bl.DelayedHedge(3)), bl.games.Bernoulli([0.2, 0.5, 0.7], feedback="full")),
     "supply": (bl.BOLD(Needy(3)), GAME),
+    "several instances": (ByTurns(bl.UCB1(3)), GAME),
 }
 
 

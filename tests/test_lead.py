@@ -96,6 +96,17 @@ def test_so_they_do_where_actions_are_replaced_and_tickets_end(lazy, thorough):
     assert found.size == 0, f"first in round {found[0]}"
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("learner", [bl.UCB1(2), bl.KLUCB(2), bl.KLUCB(2, c=0)])
+def test_who_has_seen_all_actions_before_the_first_round_follows_nobody(learner, plain):
+    """Then what indices have for exploring is 0."""
+    instance = Instance(learner, key_of(0, 0), 0, plain=plain)
+    for action in [0] * 4 + [1] * 4:
+        instance.answer(1, None, action, 1.0, np.array([1.0 - action]))
+    assert instance.predict(None)[0] == 0 and instance.state["until"][0] == instance.state["most"][0] == 0
+    assert instance.predict(None)[0] == 0
+
+
 def test_ucb1_with_many_actions():
     game, many = bl.games.Bernoulli(np.linspace(0.1, 0.9, 60).tolist()), bl.delays.Geometric(mean=50)
     found = differ(bl.QPMD(bl.UCB1(60)), bl.QPMD(Thorough(60)), game, many)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,17 @@ from typer.testing import CliRunner  # noqa: E402
 
 import belated as bl  # noqa: E402
 from belated.cli import app  # noqa: E402
-from belated.errors import InvalidState  # noqa: E402
+from belated.errors import InvalidArgument, InvalidState  # noqa: E402
 from belated.forecasters.instance import Instance  # noqa: E402
 from belated.forecasters.saving import layout_text  # noqa: E402
 from belated.kernels import states  # noqa: E402
+from belated.kernels.states import state_dtype  # noqa: E402
 from belated.ledger import schema  # noqa: E402
 from belated.ledger.database import open_store  # noqa: E402
 from belated.ledger.errors import Refused  # noqa: E402
 from belated.ledger.items import Archive, Cancel, Decide, Feedback, Replace, Sweep, Upkeep  # noqa: E402
 from belated.ledger.ledger import Ledger  # noqa: E402
+from belated.ledger.upkeep import _record  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
 from tests.databases.make import HERE, found  # noqa: E402
 from tests.postgres import Cluster, cluster  # noqa: E402, F401
@@ -130,6 +133,30 @@ def test_a_version_that_computes_otherwise_takes_the_state_as_it_is(learner: bl.
     assert fresh.tobytes() != instance.state.tobytes()
     learner.migrate(learner.version - 1, instance.state[0], fresh[0])
     assert fresh.tobytes() == instance.state.tobytes()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        bl.UCB1,
+        lambda actions: bl.LinUCB(actions, 2),
+        lambda actions: bl.LinUCB(actions, 4),
+        lambda actions: bl.LinearThompson(actions, 3),
+        lambda actions: bl.SlidingUCB(actions, 4),
+        lambda actions: bl.PerContext(bl.KLUCB(actions), 4),
+        lambda actions: bl.PerContext(bl.LinUCB(actions, 2), 4),
+    ],
+)
+def test_the_record_of_a_state_with_fewer_actions_is_known(make: Callable[[int], bl.Learner]) -> None:
+    """Whatever else has as many numbers as there are actions."""
+    for actions in (1, 2, 3, 4):
+        try:
+            fewer, learner = make(actions), make(4)
+        except InvalidArgument:  # one action is too few for some
+            continue
+        expected = state_dtype(fewer)
+        found = _record(layout_text(learner), learner, fewer, expected.itemsize)
+        assert {name: found.fields[name] for name in found.names} == dict(expected.fields)
 
 
 def test_a_newer_schema_is_refused(kept: Any) -> None:

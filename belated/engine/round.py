@@ -61,6 +61,7 @@ class Shape(NamedTuple):
     records: bool = True  # whether actions, delays and probabilities may be kept
     states: bool = True  # whether somebody reads the probability that waits beside feedback
     looks: bool = True  # whether delays may look at the action or the reward
+    several: bool = True  # whether there may be several instances
     in_turn: bool = False  # whether all feedback waits as long as any other, and goes at once
 
 
@@ -95,7 +96,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
     """
     _, choose, deliver, release, back, replace_all = kernels
     grows, informs, values, memo, point, maps, numbers, one_hot, _ = shape[:9]
-    ends, announces, records, states, looks, in_turn = shape[9:]
+    ends, announces, records, states, looks, several, in_turn = shape[9:]
     outcome_of, regret_of, law_of, event_of, observe_of, fetch, soon, far = calls
     early = soon is not None and not in_turn and not looks
     fetched = in_turn and fetch is not None
@@ -277,7 +278,7 @@ def make_round(kernels: Kernels, shape: Shape, calls: Calls = Calls()) -> Round:
                 desk.free = letter.next
             letter.round = t
             letter.action = action
-            if grows or not in_turn:
+            if several:
                 letter.instance = desk.instance
             if states:
                 letter.probability = probability

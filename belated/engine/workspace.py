@@ -333,6 +333,7 @@ def lean_shape(setting: Setting) -> rounds.Shape:
         records=setting.record,
         states=setting.record or learner.weighs or rule.reads_probability,
         looks=law.depends_on_action or law.depends_on_reward,
+        several=rule.grows or rule.seats > 1 or wait_of(setting) < 0,
         in_turn=wait_of(setting) >= 0,
     )
 

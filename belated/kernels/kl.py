@@ -63,7 +63,14 @@ def kl_upper(mean, budget, start):
             q = kl_limit(mean, budget)
             if not least < q < 1.0:
                 break
-        step = (kl(mean, q) - budget) * q * (1.0 - q) / (q - mean)
+        excess = kl(mean, q) - budget
+        if excess == math.inf:  # beside 1, as far as rounding tells, and so is the root if q is not beyond it
+            limit = kl_limit(mean, budget)
+            if q <= limit:
+                break
+            q = limit
+            continue
+        step = excess * q * (1.0 - q) / (q - mean)
         q -= step
         if abs(step) <= max(1e-7 * min(q - mean, 1.0 - q), 1e-15):
             break

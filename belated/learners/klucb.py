@@ -219,7 +219,7 @@ def leading(params, state):
         if state.solved[i] and state.index[i] >= floor and (chosen < 0 or predicted[i] < predicted[chosen]):
             chosen = i
     state.leader = chosen
-    if not on_gpu() and chosen == leader:
+    if not on_gpu() and chosen == leader and level > 0.0:
         follow(state, level, (1.0 + params.c / max(log_t, 1.0)) / float(state.predictions))
     return chosen
 

@@ -70,7 +70,7 @@ class UCB1(Learner):
             width = width_now(state)
             best, second = two_largest(state.mean, state.radius, width)
             action = natural(first_of(state.mean, state.radius, state.predicted, width, best - MARGIN))
-            if action == state.leader and best < math.inf and second > -math.inf:
+            if action == state.leader and best < math.inf and second > -math.inf and width > 0.0:
                 part = SHARE * (best - second - 2.0 * MARGIN)
                 if 2.0 * part * float(state.seen[action]) >= 1.0:  # its mean may lose a reward
                     follow(state, width, second, part)

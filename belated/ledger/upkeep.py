@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from belated.forecasters.saving import dtype_of, migrated
+from belated.kernels.states import state_dtype
 from belated.ledger.errors import Damaged
 from belated.ledger.experiment import Experiment
 from belated.ledger.faults import Faults
 from belated.ledger.folder import Folder
 from belated.ledger.store import Checkpoint, ExperimentRow, Old, Queued, Reader, State, Store, Writer
+from belated.protocols import Learner
 
 #: Seconds that an idempotency key is kept.
 KEYS_LIVE = 25 * 3600.0
@@ -167,7 +169,7 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
         if actions not in records:
             all_ = actions == len(experiment.actions)
             learners[actions] = (experiment if all_ else experiment.sized(experiment.actions[:actions])).learner
-            records[actions] = _record(layout, len(experiment.actions), actions, len(state.data))
+            records[actions] = _record(layout, experiment.learner, learners[actions], len(state.data))
         if len(state.data) != records[actions].itemsize:
             size = records[actions].itemsize
             raise Damaged(f"state {state.instance} has {len(state.data)} bytes, others have {size}")
@@ -180,25 +182,33 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
     return moved
 
 
-def _record(layout: str, all_: int, actions: int, size: int) -> np.dtype[Any]:
-    """The record of a state of so many bytes that knows the first of all actions: numbers of the others are missing."""
-    if actions == all_:
+def _record(layout: str, learner: Learner, fewer: Learner, size: int) -> np.dtype[Any]:
+    """The record of a state of so many bytes that knows the actions of `fewer` only, the first ones of `learner`."""
+    if fewer.actions == learner.actions:
         return dtype_of(layout, size)
-    whole = dtype_of(layout, 1 << 30)
+    whole, kinds = dtype_of(layout, 1 << 30), (state_dtype(learner), state_dtype(fewer))
     for axes in (None, 1):  # a matrix may have as many features as there are actions
-        found = _shorter(whole, all_, actions, axes)
+        found = _shorter(whole, *kinds, learner.actions, fewer.actions, axes)
         if found.itemsize == size:
             return found
-    raise Damaged(f"a state of {actions} of its {all_} actions has {size} bytes")
+    raise Damaged(f"a state of {fewer.actions} of its {learner.actions} actions has {size} bytes")
 
 
-def _shorter(record: np.dtype[Any], all_: int, actions: int, axes: int | None) -> np.dtype[Any]:
-    """The same record with fewer actions, which are those axes (the first of each field, or any) that are as long."""
+def _shorter(
+    record: np.dtype[Any], now: np.dtype[Any], less: np.dtype[Any], all_: int, actions: int, axes: int | None
+) -> np.dtype[Any]:
+    """The same record with fewer actions.
+
+    A field that the learner still has tells which of its axes are actions, by what it is `now` and with `less` of them.
+    Of others those are, of all axes or the first so many, that are as long as there are actions.
+    """
     fields: list[Any] = []
     for name in record.names or ():
         base, shape = record[name].base, record[name].shape
-        inner = base if base.names is None else _shorter(base, all_, actions, axes)
-        known = shape if axes is None else shape[:axes]
-        short = (*(actions if size == all_ else size for size in known), *shape[len(known) :])
-        fields.append((name, inner, short))
+        known = name in (now.names or ()) and now[name].shape == shape
+        kinds = (now[name].base, less[name].base) if known else (base, base)
+        inner = base if base.names is None else _shorter(base, *kinds, all_, actions, axes)
+        first = shape if axes is None else shape[:axes]
+        guess = (*(actions if size == all_ else size for size in first), *shape[len(first) :])
+        fields.append((name, inner, less[name].shape if known else guess))
     return np.dtype(fields, align=True)
