@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -15,6 +16,7 @@ from contextlib import AsyncExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -268,6 +270,70 @@ def test_what_a_stopped_process_did_is_taken_over(database: str, kind: str) -> N
     assert server.process is not None and server.process.returncode == 0
     with closing(open_store(database)) as store:
         assert [report.verdict for report in verify(store)] == ["identical"]
+
+
+@pytest.mark.minutes
+def test_after_a_pause_of_all_nobody_counts_as_stopped(cluster: Cluster) -> None:  # noqa: F811
+    server = Server(cluster.new(), workers=2)
+    server.start()
+    try:
+        before = children(server.pid)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in [server.pid, *before]:
+                os.kill(pid, number)
+            time.sleep(workers.SILENT + 2.0)
+        assert children(server.pid) == before
+        assert httpx.get(f"{server.url}/ready", timeout=10).status_code == 200
+    finally:
+        server.stop()
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_end_that_is_not_in_order_has_another_exit_code(cluster: Cluster, count: int) -> None:  # noqa: F811
+    server = Server(cluster.new(), count, "--grace", "1")
+    server.start()
+    pids = cluster.pids
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        server.stop()
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    assert server.process is not None and server.process.returncode == 1
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("count", "processors"), [(1, 2), (2, 2), (2, 4)])
+def test_while_it_ends_nobody_waits_at_its_port(cluster: Cluster, count: int, processors: int) -> None:  # noqa: F811
+    server = Server(cluster.new(), count, "--grace", "3", processors=processors)
+    server.start()
+    assert server.process is not None
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port)) as slow:
+        head = f"POST /v1/experiments HTTP/1.1\r\nhost: {where.netloc}\r\ncontent-length: 100\r\n\r\n"
+        slow.sendall(head.encode() + b"{")
+        time.sleep(0.3)
+        server.process.terminate()
+        time.sleep(1.0)
+        assert server.process.poll() is None, "what is under way has its grace"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((where.hostname, where.port))
+    server.stop()
+    assert server.process.returncode == 0
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("count", [1, 2])
+def test_ctrl_c_is_an_end_in_order(cluster: Cluster, count: int) -> None:  # noqa: F811
+    """A terminal sends it to all processes of a group."""
+    server = Server(cluster.new(), count)
+    server.start()
+    for pid in reversed(server.pids):
+        os.kill(pid, signal.SIGINT)
+    server.reap()
+    assert server.process is not None and server.process.returncode == 130
 
 
 @pytest.mark.soak

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import socket
 import threading
@@ -20,8 +21,9 @@ pytest.importorskip("uvicorn")
 from belated.ledger.database import open_store  # noqa: E402
 from belated.ledger.errors import Refused  # noqa: E402
 from belated.ledger.items import By, Cancel, Decide, Feedback  # noqa: E402
+from belated.ledger.ledger import Ledger  # noqa: E402
 from belated.ledger.sqlite import SQLite  # noqa: E402
-from belated.service import auth, batch, remote  # noqa: E402
+from belated.service import auth, batch, remote, writer  # noqa: E402
 from belated.service.app import Service  # noqa: E402
 from belated.service.auth import Guard  # noqa: E402
 from belated.service.desk import Desk  # noqa: E402
@@ -196,6 +198,29 @@ def filled(body: Any, ticket: str) -> Any:
 
 def hidden(found: re.Match[str]) -> str:
     return f"({found[1] or 'a ticket'})"
+
+
+def test_workers_are_accepted_again_once_files_may_be_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writer, "SWEEP", 0.01)
+    failures = [OSError(errno.EMFILE, "Too many open files")] * 3
+
+    async def run() -> None:
+        loop, desk = asyncio.get_running_loop(), Desk(Ledger(open_store(str(tmp_path / "a.db"), serve=True)))
+        real = loop.sock_accept
+
+        async def accept(listening: socket.socket) -> Any:
+            if failures:
+                raise failures.pop()
+            return await real(listening)
+
+        monkeypatch.setattr(loop, "sock_accept", accept)
+        async with behind_a_socket(desk, tmp_path / "writer") as remote, remote.open(Metrics()):
+            assert await remote.trouble() is None
+
+    asyncio.run(run())
+    assert not failures and "a worker waits: Too many open files" in caplog.text
 
 
 def test_three_workers_answer_as_one_process_does(answers: Callable[[int], list[Any]]) -> None:

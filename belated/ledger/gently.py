@@ -13,15 +13,17 @@ from belated.ledger.store import Reader, Store
 #: A rest is so many times as long as has been worked since the last, and so many seconds at most.
 REST = 3.0
 LONGEST = 1.0
-#: Bytes that a server may write between two looks while nobody makes decisions: its own tidying up.
-QUIET = 50_000
+#: Bytes that a server may write in a second while it is not busy: a dozen decisions, or its own tidying up.
+QUIET = 20_000
 
 
 @dataclass
 class _Pace:
-    """When the last rest ended, how much the server had written then, and whether it is at work for others."""
+    """When the last rest ended; how much the server had written at the last look, and when that was; and whether it is
+    at work for others."""
 
     rested: float
+    looked: float
     written: int = 0
     disturbs: bool = True
 
@@ -41,11 +43,12 @@ def slice_of(store: Store) -> Iterator[Reader]:
             yield session
         return
     now = time.perf_counter()
-    pace = _paces.setdefault(store, _Pace(now))
+    pace = _paces.setdefault(store, _Pace(now, now))
     if pace.disturbs:
         time.sleep(min(LONGEST, REST * (now - pace.rested)))
     pace.rested = time.perf_counter()
     with store.read() as session:
-        before, pace.written = pace.written, session.written()
-        pace.disturbs = pace.written > before + QUIET
+        before, since, pace.looked = pace.written, pace.looked, time.perf_counter()
+        pace.written = session.written()
+        pace.disturbs = pace.written - before > QUIET * (pace.looked - since)
         yield session

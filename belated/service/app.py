@@ -269,23 +269,28 @@ class Service:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
-        self.metrics.share()
+        with contextlib.suppress(OSError):
+            self.metrics.share()
         self._parsers.shutdown()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)
 
     async def _beat(self) -> None:
-        """Show the other processes that this one is not stopped, whatever the database does."""
+        """Show the other processes that this one is not stopped, and what it counted, whatever the database does."""
         while self._place is not None:
-            if self.desk.alive:
-                self._place.beat()
+            try:
+                if self.desk.alive:
+                    self._place.beat()
+                self.metrics.share()
+            except OSError as error:
+                log.error("%s: %s", error.filename, error.strerror)
             await asyncio.sleep(SWEEP)
 
     async def _clock(self) -> None:
-        """Tokens, and what is told of this process, about once a second."""
+        """Tokens, about once a second."""
         while True:
             await asyncio.sleep(SWEEP)
-            for step in (self._record, self._learn, self._share):
+            for step in (self._record, self._learn):
                 try:
                     await step()
                 except Exception as error:  # the others have nothing to do with it
@@ -304,9 +309,6 @@ class Service:
         """Of new and revoked tokens."""
         if self.guard.needed:
             self.guard.learn(*await self.desk.tokens())
-
-    async def _share(self) -> None:
-        self.metrics.share()
 
     def application(self) -> Routes:
         """The ASGI application."""

@@ -32,11 +32,11 @@ DEFAULT = Options()
 HEAD = 64_000
 #: Bytes of a body that may wait to be read.
 MUCH = 64_000
-#: Open files that are left for other things.
-FILES = 100
 #: Connections beyond those that are told so, once they ask or after so many seconds; all others just end.
 SPARE = 200
 MOMENT = 1.0
+#: Open files that are left: for those, for connections that have not been seen yet, and for other things.
+FILES = 300 + SPARE
 
 FULL = (
     b'{"error": {"kind": "busy", "message": "too many connections; try again in a second"}}',
@@ -62,7 +62,11 @@ SLOW = (
 
 def most_connections(wanted: int = DEFAULT.connections) -> int:
     """How many there may be: those that are wanted, if the system allows that many open files."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + FILES if most == resource.RLIM_INFINITY else min(wanted + FILES, most)
+    if files != resource.RLIM_INFINITY and files < enough:  # the usual limit is for programs that know no better
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
+        files = enough
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - FILES))
 
 

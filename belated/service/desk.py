@@ -303,7 +303,10 @@ class Desk:
                     await clock
             while await batcher.submit(Save(all=True), always=True) is True:  # another version may come next
                 pass
-            await self._upkeep()
+            try:
+                await self._upkeep()
+            except StorageError as error:
+                log.error("statistics are not on record: %s", error)
             await batcher.submit(Save(last=True), always=True)
             await batcher.stop()
             self._readers.shutdown()

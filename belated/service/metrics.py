@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,7 +190,8 @@ class Metrics(Collector):
     def text(self, known: Numbers | None = NOTHING) -> bytes:
         """All of it, in Prometheus' format, with what the database says; None where it does not answer."""
         self._known = known
-        self.share()
+        with suppress(OSError):  # others then see what was shared last
+            self.share()
         return generate_latest(self._registry)
 
 

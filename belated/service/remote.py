@@ -38,6 +38,7 @@ def wait_for(address: str) -> None:
     """Until there is a writer, however long that takes."""
     while True:
         with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(OSError):
+            line.settimeout(PATIENCE)
             line.connect(address)
             if line.recv(1):
                 return

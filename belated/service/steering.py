@@ -11,22 +11,36 @@ place at once.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 #: Linux's SO_ATTACH_REUSEPORT_CBPF, which Python does not name.
 ATTACH = 51
+#: Where Linux says in which group a process is, and what that may use.
+GROUP, LIMITS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 #: Instructions of such a filter: a random number; what is left of it by a division; a jump if it is equal; an answer.
 RANDOM, REMAINDER, JUMP_IF, ANSWER = (0x20, 0xFFFFF000 + 56), 0x94, 0x15, 0x06
 
 
+def processors() -> int:
+    """How many this process may use; as many as a container, or systemd's CPUQuota, gives it time of."""
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # other systems, older ones, or no limit
+        group = GROUP.read_text().rpartition("::")[2].strip().lstrip("/")
+        quota, period = (LIMITS / group / "cpu.max").read_text().split()
+        known = min(known, math.ceil(int(quota) / int(period)))
+    return known
+
+
 def spare() -> int:
     """How many workers pay beside the writer: none on one or two processors."""
-    known = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return len(known) - 1 if len(known) > 2 else 0
+    known = processors()
+    return known - 1 if known > 2 else 0
 
 
 def program(chosen: Sequence[int]) -> list[tuple[int, int, int, int]]:

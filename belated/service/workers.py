@@ -90,6 +90,10 @@ class Worker:
             self._beat, self._since = beat, time.monotonic()
         return time.monotonic() - self._since
 
+    def excuse(self) -> None:
+        """Nobody was there to see a sign."""
+        self._since = time.monotonic()
+
     @property
     def able(self) -> bool:
         """Whether it can serve, as far as one can see."""
@@ -124,11 +128,14 @@ def supervise(
     """
     stop = threading.Event()
 
+    asked: list[int] = []
+
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
         stop.set()
 
     public = _listen(host, port, 1 + count)
-    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
     shared = TemporaryDirectory(prefix="belated-")  # which is private
     folder = Path(shared.name)
@@ -142,17 +149,26 @@ def supervise(
         _until_ready(workers, stop)
         if not stop.is_set():
             started(workers[-1].url or "")
+        looked = time.monotonic()
         while not stop.is_set():
             multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
+            before, looked = looked, time.monotonic()
+            if looked > before + TICK + DOUBT:  # this process was stopped, and perhaps all of them
+                for worker in workers:
+                    worker.excuse()
             steering.choose([number for number, worker in enumerate(workers) if worker.able])
             _replace_dead(workers, jobs, stop)
     finally:
-        _end(workers, grace + KILLED)
-        shared.cleanup()
-        for each in (inside, *public):
+        for each in (inside, *public):  # nobody can wait there any more
             each.close()
-        for number, handler in before.items():
+        good = _end(workers, grace + KILLED)
+        shared.cleanup()
+        for number, handler in handlers.items():
             signal.signal(number, handler)
+    if not good:
+        sys.exit(1)
+    if signal.SIGINT in asked:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _listen_inside(address: str) -> socket.socket:
@@ -220,17 +236,19 @@ def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event)
         workers[number] = Worker(jobs[number])
 
 
-def _end(workers: list[Worker], patience: float) -> None:
-    """All at once: the writer goes on until the workers have hung up."""
+def _end(workers: list[Worker], patience: float) -> bool:
+    """All at once: the writer goes on until the workers have hung up. Whether all ended in order."""
     deadline = time.monotonic() + patience
-    for worker in workers:
+    running = [worker for worker in workers if worker.process.is_alive()]
+    for worker in running:
         worker.process.terminate()
-    for worker in workers:
+    for worker in running:
         worker.process.join(max(0.0, deadline - time.monotonic()))
         if worker.process.is_alive():
             log.error("process %s did not end in %g s and is killed", worker.process.pid, patience)
             worker.process.kill()
             worker.process.join()
+    return all(worker.process.exitcode in (0, -signal.SIGTERM) for worker in running)  # that: before it had begun
 
 
 #: When this process ends in any case.
@@ -259,6 +277,7 @@ def _leave(seconds: float) -> None:
 def _child(job: Job, said: multiprocessing.connection.Connection) -> None:
     with suppress(OSError):
         Path("/proc/self/comm").write_text(f"belated {job.name}")  # what `ps` and `top` show
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's: it tells the others
     threading.Thread(target=_end_with_parent, name="belated parent watch", daemon=True).start()
     try:
         job.work(job.sockets, job.place, said.send)

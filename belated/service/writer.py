@@ -184,7 +184,12 @@ async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> No
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
     while True:
-        connection, _ = await loop.sock_accept(listening)
+        try:
+            connection, _ = await loop.sock_accept(listening)
+        except OSError as error:  # no more files may be open, say
+            log.error("a worker waits: %s", error.strerror)
+            await asyncio.sleep(SWEEP)
+            continue
         clerk = Clerk(desk, clerks)
         await loop.connect_accepted_socket(lambda clerk=clerk: clerk.line, connection)  # type: ignore[misc]
         clerk.tell()
