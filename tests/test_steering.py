@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -143,16 +143,18 @@ def test_others_take_the_place_of_one_that_dies(cluster: Cluster, processors: in
     server = Server(cluster.new(), 3, processors=processors)
     server.start()
     try:
-        writer, at_work = children(server.pid, "writer"), busy(server)
-        assert at_work == writer if processors == 2 else len(at_work) == 2 and not set(writer) & set(at_work)
+        began = time.monotonic()
+        while True:  # on a busy machine signs are late, and others get connections for a moment
+            writer, at_work = children(server.pid, "writer"), busy(server)
+            if at_work == writer if processors == 2 else len(at_work) == 2 and not set(writer) & set(at_work):
+                break
+            assert time.monotonic() < began + 20, at_work
         os.kill(at_work[0], signal.SIGKILL)
         began, said = time.monotonic(), set()
         while said.isdisjoint({200}):
-            assert time.monotonic() < began + 20
-            try:
-                said.add(httpx.get(f"{server.url}/ready", timeout=5).status_code)
-            except httpx.TransportError:  # it was in the hands of the one that died
-                assert time.monotonic() < began + 5
+            assert time.monotonic() < began + 30
+            with suppress(httpx.TransportError):  # it was in the hands of the one that died, or waits for the next
+                said.add(httpx.get(f"{server.url}/ready", timeout=1.0).status_code)
             time.sleep(0.01)
         assert said == ({200, 503} if processors == 2 else {200}), "a worker says that there is no writer"
         while True:

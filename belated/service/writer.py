@@ -199,5 +199,8 @@ async def _tell(clerks: set[Clerk]) -> None:
     """What other machines changed is known here about a second later, and then at the workers."""
     while True:
         await asyncio.sleep(SWEEP)
-        for clerk in clerks:
-            clerk.tell()
+        try:
+            for clerk in clerks:
+                clerk.tell()
+        except Exception as error:  # the next may be told
+            log.error("workers are not told of experiments", exc_info=error)
