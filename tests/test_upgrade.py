@@ -38,7 +38,7 @@ from tests.postgres import Cluster, cluster  # noqa: E402, F401
 LATER = {3: {"second"}, 4: {"second", "changed"}, 5: {"second", "changed", "grown"}}
 EARLIER = {
     version: {"line", "queues", "default", "archived"} | LATER.get(version, {"replaced"}) for version in range(1, 6)
-}
+} | {6: set()}
 VERSIONS = [int(file.stem[1:]) for file in sorted(HERE.glob("v*.json"))]
 
 

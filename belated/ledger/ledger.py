@@ -43,8 +43,8 @@ from belated.ledger.items import (
 from belated.ledger.known import TRIES, Known
 from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.replica import Replica
-from belated.ledger.requests import Batch, Requests, unknown
-from belated.ledger.store import DecisionRow, Key, Remark, Store, Writer
+from belated.ledger.requests import Batch, Placed, Requests, unknown
+from belated.ledger.store import DecisionRow, Remark, Store, Writer
 from belated.ledger.work import Page, Running, Work
 
 log = logging.getLogger("belated")
@@ -210,25 +210,29 @@ class Ledger(Known):
         numbers = sorted(batch.groups) or [each.id for each in due] or self._concerned(items[0])
         with self.store.write(alone=alone, lock=numbers) as session:
             wanted = batch.tickets.union(*due.values())
-            heads, rows, known = session.look(numbers, sorted(wanted), batch.keys)
+            shared = isinstance(items[0], SHARED)
+            # Where nobody else has written of late: if somebody did now, that is one more round trip.
+            asked = self._behind(numbers, session.since) if shared and session.since < session.turn else numbers
+            heads, rows, known = session.look(asked, sorted(wanted), batch.keys)
             if session.generation() != self._generation:
                 raise Outdated("another process changed an experiment")
-            now = session.now()
-            self._page = Page(session, heads)
-            if isinstance(items[0], SHARED):
-                self._shared(batch, answers, rows, known, now)
+            if asked is not numbers and session.since == session.turn:
+                heads |= session.heads(numbers)
+            self._page = Page(session, heads, session.now())
+            if shared:
+                self._shared(batch, Requests(self._page.now, rows, known, batch.random, answers))
             else:
-                answers[0] = self._single(items[0], due, rows, now)
+                answers[0] = self._single(items[0], due, rows)
             self._page.write()
         self.faults.worked(*self._page.worked)
-        if isinstance(items[0], SHARED):
+        if shared:
             return answers
         self._committed(items[0], answers[0])
         return answers
 
-    def _single(self, item: Item, due: Due, rows: dict[bytes, DecisionRow], now: float) -> Any:
+    def _single(self, item: Item, due: Due, rows: dict[bytes, DecisionRow]) -> Any:
         """What has a transaction to itself."""
-        session = self._page.session
+        session, now = self._page.session, self._page.now
         if isinstance(item, Administration):
             return self._administer(item, session, now) if item.begin() else waited()
         if isinstance(item, Record):
@@ -240,7 +244,7 @@ class Ledger(Known):
             among = self._among(item.only)
             return upkeep.tick(self.folder, among, session, now, item.limit, self.faults)
         elif isinstance(item, Sweep):
-            return self._sweep(item, due, rows, now)
+            return self._sweep(item, due, rows)
         elif isinstance(item, Save):
             more = self._save(item.limit, session, now)
             self._tell(session, now, item.last)
@@ -313,15 +317,26 @@ class Ledger(Known):
             running.change(experiment, None if same else self.prepare(experiment))
         return running
 
-    def _work(self, experiment: Experiment, now: float) -> Work:
+    def _behind(self, numbers: Sequence[int], since: int) -> list[int]:
+        """Those of these experiments to whose logs others may have written."""
+        known = self._running
+        return [number for number in numbers if number not in known or known[number].is_behind(since)]
+
+    def _work(self, experiment: Experiment) -> Work:
         """The experiment with all that is in its log, to be changed."""
-        number = experiment.id
-        head = self._page.heads.get(number)
-        if head is None:
-            raise Damaged("it has no log")
-        if number in self._page.lasts:
-            head = head._replace(last=self._page.lasts[number])
-        return Work(self._run(experiment).follow(head, self._page.session), experiment, now)
+        page = self._page
+        running = self._running.get(experiment.id)
+        if running is None or running.experiment is not experiment:
+            running = self._run(experiment)
+        replica = running.replica
+        if replica is None or replica.had < page.session.since:
+            head = page.head(experiment.id)
+            if head is None:
+                raise Damaged("it has no log")
+            replica = running.follow(head, page.session)
+        else:
+            replica.session, replica.had = page.session, page.session.turn
+        return Work(page, replica, experiment)
 
     def unsaved(self) -> int:
         """How many events are not in what is on record of the states: a start lives through them again."""
@@ -395,6 +410,7 @@ class Ledger(Known):
     # --- experiments ---
 
     def _administer(self, item: Administration, session: Writer, now: float) -> Experiment | Refused:
+        mark = self._page.mark()
         try:
             if isinstance(item, Create):
                 made = self._create(item, session, now)
@@ -410,19 +426,16 @@ class Ledger(Known):
                 archived_at = None if item.undo else experiment.archived_at or now
                 changed = replace(experiment, archived_at=archived_at)
             elif isinstance(item, Change):
-                work = self._work(experiment, now)
-                changed = changes.change(item, experiment, work)
-                self._page.add(work)
+                changed = changes.change(item, experiment, self._work(experiment))
             elif isinstance(item, Grow):
-                changed = self._grow(item, experiment, now)
+                changed = self._grow(item, experiment)
             else:
-                changed = self._replace(item, experiment, now)
-        except Refused as refusal:
-            return refusal
-        except Unsupported as error:
-            return Refused("unsupported", str(error))
-        except InvalidArgument as error:
-            return Refused("invalid", str(error))
+                changed = self._replace(item, experiment)
+        except (Refused, Unsupported, InvalidArgument) as error:
+            self._page.back(mark)
+            if isinstance(error, Refused):
+                return error
+            return Refused("unsupported" if isinstance(error, Unsupported) else "invalid", str(error))
         if changed.row() == experiment.row():
             return experiment
         session.change_experiment(changed.row())
@@ -443,30 +456,26 @@ class Ledger(Known):
         self._changed[made.name] = made
         return made
 
-    def _replace(self, item: Replace, experiment: Experiment, now: float) -> Experiment:
+    def _replace(self, item: Replace, experiment: Experiment) -> Experiment:
         action = experiment.number(item.action)
         experiment.forecaster.check_replace()
-        replica = self._work(experiment, now).replica
+        replica = self._work(experiment).replica
         changed = experiment.renamed(action, item.new, replica.rounds, replica.place + 1)
-        self._turn(changed, replica, None, ("replace", action), now)
+        self._turn(changed, replica, None, ("replace", action))
         return changed
 
-    def _grow(self, item: Grow, experiment: Experiment, now: float) -> Experiment:
-        replica = self._work(experiment, now).replica
+    def _grow(self, item: Grow, experiment: Experiment) -> Experiment:
+        replica = self._work(experiment).replica
         grown = experiment.grown(item.new, replica.place + 1)
         if item.player.actions != len(grown.actions):  # others were added since it was made
             item.player = self.prepare(grown)
-        self._turn(grown, replica, item.player, ("grow", len(experiment.actions)), now)
+        self._turn(grown, replica, item.player, ("grow", len(experiment.actions)))
         return grown
 
-    def _turn(
-        self, changed: Experiment, replica: Replica, player: Player | None, told: tuple[str, int], now: float
-    ) -> None:
+    def _turn(self, changed: Experiment, replica: Replica, player: Player | None, told: tuple[str, int]) -> None:
         """An action is replaced or added: that is one event, and states change when they are next used."""
         self._running[changed.id].turn(changed, player)
-        work = Work(replica, changed, now)
-        work.turn(*told)
-        self._page.add(work)
+        Work(self._page, replica, changed).turn(*told)
 
     # --- decisions, feedback, cancellations ---
 
@@ -487,8 +496,9 @@ class Ledger(Known):
         unopened = (row.id for row in self._rows.values() if row.name in self._broken)
         return sorted({*(each.id for each in (*resting, *broken)), *unopened})
 
-    def _sweep(self, item: Sweep, due: Due, rows: dict[bytes, DecisionRow], now: float) -> bool:
+    def _sweep(self, item: Sweep, due: Due, rows: dict[bytes, DecisionRow]) -> bool:
         """End what is due, some of each experiment; whether more may be."""
+        now = self._page.now
         more = sum(map(len, due.values())) >= item.limit
         for experiment, found in due.items():
             some = found[: experiment.slice]
@@ -496,73 +506,64 @@ class Ledger(Known):
             left = [rows[ticket] for ticket in some if ticket in rows and rows[ticket].state == "open"]
             left = [row for row in left if row.expires_at is not None and row.expires_at <= now]
             if left:
-                self._expire(experiment, left, now)
+                self._expire(experiment, left)
         return more
 
-    def _expire(self, experiment: Experiment, rows: list[DecisionRow], now: float, alone: bool = False) -> None:
+    def _expire(self, experiment: Experiment, rows: list[DecisionRow]) -> None:
         """End these decisions: all together, or, where that fails, those that can be ended."""
+        mark = self._page.mark()
         try:
-            work = self._work(experiment, now)
-            work.expire(rows)
+            self._work(experiment).expire(rows)
         except self.store.spoils:
             raise
         except Exception as error:
-            self._drop(experiment)
+            self._drop(experiment, mark)
             if len(rows) == 1:
                 self.faults.failed(("expiry", experiment.id), experiment.name, error)
                 return
             for row in rows:
-                self._expire(experiment, [row], now, alone=True)
+                self._expire(experiment, [row])
+                self._page.write()
             return
         self._page.worked.add(("expiry", experiment.id))
-        self._page.add(work)
-        if alone:
-            self._page.write()
 
-    def _drop(self, experiment: Experiment) -> None:
-        """Forget what is in memory of an experiment: what failed may be half done there."""
+    def _drop(self, experiment: Experiment, mark: list[int] | None = None) -> None:
+        """Forget what is in memory of an experiment: what failed may be half done there, and on the page."""
         running = self._running.get(experiment.id)
         if running is not None:
             running.forget()
+        if mark is not None:
+            self._page.back(mark)
+            self._page.heads.pop(experiment.id, None)  # where its log ends is looked up again
 
-    def _shared(
-        self,
-        batch: Batch,
-        answers: list[Any],
-        rows: dict[bytes, DecisionRow],
-        known: dict[tuple[int, str], Key],
-        now: float,
-    ) -> None:
+    def _shared(self, batch: Batch, requests: Requests) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
-        for experiment, asked in batch.begin(answers):
-            for requests in self._ask(experiment, Requests(asked, rows, known, batch.random), now):
-                for at, answer in requests.answers.items():
-                    answers[at] = answer
+        for experiment, asked in batch.begin(requests.answers):
+            self._ask(experiment, asked, requests)
 
-    def _ask(self, experiment: Experiment, requests: Requests, now: float, alone: bool = False) -> list[Requests]:
+    def _ask(self, experiment: Experiment, asked: Sequence[Placed], requests: Requests) -> None:
         """Serve these: all together, or, where that fails, those that can be served."""
         refusal = self._refusal(experiment)
         if refusal is not None:
-            requests.refuse(refusal)
-            return [requests]
+            requests.refuse(asked, refusal)
+            return
+        mark = self._page.mark()
         try:
-            work = self._work(experiment, now)
-            requests.serve(work)
+            requests.serve(self._work(experiment), asked)
         except self.store.spoils:
             raise
         except Exception as error:
-            self._drop(experiment)
-            if len(requests.asked) == 1:
-                requests.refuse(self.faults.failed(experiment.id, experiment.name, error))
-                return [requests]
-            return [each for one in requests.alone() for each in self._ask(experiment, one, now, alone=True)]
+            self._drop(experiment, mark)
+            requests.forget(asked)
+            if len(asked) == 1:
+                requests.refuse(asked, self.faults.failed(experiment.id, experiment.name, error))
+                return
+            for each in asked:
+                self._ask(experiment, [each], requests)
+                self._page.write()  # what comes next may fail, and is then lived through from the log
+                requests.settle()
+            return
         self._page.worked.add(experiment.id)
-        self._page.add(work)
-        self._page.keys += requests.keys
-        self._page.extended += requests.extended
-        if alone:  # what comes next may fail, and is then lived through from the log
-            self._page.write()
-        return [requests]
 
     def _refusal(self, experiment: Experiment) -> Refused | None:
         """Why nothing may be asked of it now."""

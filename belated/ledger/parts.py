@@ -40,13 +40,13 @@ class Part:
         end = item.before + len(item.contexts) if item.after else None
         return [*self.made, *made][item.before : end]
 
-    def keep(self, work: Work, made: list[Decided], keys: list[Key], extended: list[Key]) -> None:
+    def keep(self, work: Work, made: list[Decided]) -> None:
         """Put the answer on record, as far as it goes: among new keys, or those that are extended."""
         item = self.item
         assert item.key is not None
         answer = json.dumps([astuple(each) for each in [*self.made, *made]])
         row = Key(work.experiment.id, item.key, item.digest, answer, work.now)
-        (keys if self.known is None else extended).append(row)
+        (work.page.keys if self.known is None else work.page.extended).append(row)
 
 
 def same_answer(item: Item, one: Item, answer: Any) -> Any:

@@ -54,6 +54,8 @@ class Reads(Past):
         self._begun: psycopg.Cursor[Any] | None = None
         self._clock: float | None = None
         self._changes = 0
+        self.turn, self.since = 0, 1
+        self._server = 0.0  # since when it runs: another one may lack the end of all logs, and draw the same numbers
         self._made: set[int] = set()  # days whose tables this transaction made
         self._dropped: set[int] = set()
         self._kept: set[bytes] = set()  # tickets whose decisions are kept, though their day may have tables
@@ -61,7 +63,10 @@ class Reads(Past):
     def _settled(self) -> bool:
         """Whether this is a transaction that writes; its clock and the number of changes are known then."""
         if self._begun is not None and self._clock is None:
-            self._clock, self._changes = self._begun.fetchall()[0]
+            self._clock, self._changes, turn, server = self._begun.fetchall()[0]
+            if (turn, server) != (self.turn + 1, self._server):
+                self.since = turn
+            self.turn, self._server = turn, server
         return self._begun is not None
 
     # --- days ---
@@ -151,12 +156,12 @@ class Reads(Past):
     def look(
         self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]
     ) -> tuple[dict[int, Head], dict[bytes, DecisionRow], dict[tuple[int, str], Key]]:
-        heads = self._ask_heads(experiments)
+        heads = self._ask_heads(experiments) if experiments else None
         decisions = self._ask_decisions(tickets)
         # Two days are enough, but for clocks: this is before the database's is known.
         found = self._ask_keys(keys) if keys else []
         return (
-            self._heads(*heads),
+            {} if heads is None else self._heads(*heads),
             self._decisions(tickets, decisions),
             {(row[0], row[1]): Key._make(row) for row in found},
         )

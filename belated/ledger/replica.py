@@ -47,6 +47,7 @@ class Replica(Rows):
         self.counted = head.counted
         self.rounds, self.instances, self.outstanding = head.rounds, head.instances, head.outstanding
         self.session = session
+        self.had = -1  # the last turn at which the log was locked and lived through, see `Writer`
         #: States that are not on record as they are: since which event, in this order.
         self.dirty: dict[int, int] = {}
         self._idle: dict[int, list[int]] = {}  # numbers of free instances, of each pool, as heaps; some may be taken

@@ -72,7 +72,7 @@ class Batch:
                 group = known[number] = self.groups.setdefault(now.id, (now, []))[1]
             group.append((at, item))
             if not isinstance(item, Decide):
-                self.tickets.update(ticket for ticket in tickets(item) if isinstance(ticket, bytes))
+                self.tickets.update(given(item))
             elif item.key is not None:
                 self.keys.append((number, item.key))
 
@@ -91,52 +91,41 @@ class Batch:
 
 
 class Requests:
-    """What a batch asks of one experiment, with the stored rows that it is about."""
+    """What a batch asks for, experiment by experiment, with the stored rows that it is about."""
 
     def __init__(
-        self,
-        asked: Sequence[Placed],
-        rows: dict[bytes, DecisionRow],
-        known: Keys,
-        random: Random,
-        fresh: Fresh | None = None,
+        self, now: float, rows: dict[bytes, DecisionRow], known: Keys, random: Random, answers: list[Any]
     ) -> None:
-        self.asked = asked
-        self.rows: dict[bytes, DecisionRow] = {}
-        if rows:
-            self.rows = {ticket: rows[ticket] for _, item in asked for ticket in tickets(item) if ticket in rows}
-        self._before = dict(self.rows)
-        self._random = random
+        self.rows = rows
         self.known = known
-        self.fresh: Fresh = {} if fresh is None else fresh
-        #: What came of it.
-        self.answers: dict[int, Any] = {}
-        self.keys: list[Key] = []
-        self.extended: list[Key] = []
+        self.fresh: Fresh = {}
+        self.answers = answers
+        self._random = random
+        self._day = day_of(now).to_bytes(2)
+        self.settle()
 
-    def alone(self) -> Iterator[Requests]:
-        """The same, one by one; each is to be served before the next is taken."""
-        rows = self._before
-        for each in self.asked:
-            one = Requests([each], rows, self.known, self._random, self.fresh)
-            yield one
-            rows |= one.rows
+    def settle(self) -> None:
+        """What was served so far stays."""
+        self._before = dict(self.rows)
 
-    def refuse(self, refusal: Refused) -> None:
-        """All of it; but a key that was used before gets its answer."""
-        self.rows = self._before
-        for at, item in self.asked:
+    def forget(self, asked: Sequence[Placed]) -> None:
+        """What was worked out of these does not count."""
+        for _, item in asked:
+            self.rows |= {ticket: self._before[ticket] for ticket in given(item) if ticket in self._before}
+
+    def refuse(self, asked: Sequence[Placed], refusal: Refused) -> None:
+        """All of these; but a key that was used before gets its answer."""
+        for at, item in asked:
             part = self._part(at, item) if isinstance(item, Decide) else None
             self.answers[at] = Again(part.answer([])) if isinstance(part, Part) and part.done else refusal
 
-    def serve(self, work: Work) -> None:
-        """All of it."""
-        if self.rows:
-            number = work.experiment.id
-            here = [row for row in self.rows.values() if row.state == "open" and row.experiment == number]
-            work.replica.load([row.instance for row in here])
+    def serve(self, work: Work, asked: Sequence[Placed]) -> None:
+        """All that is asked of an experiment."""
+        if work.replica.apart:
+            here = [self.rows.get(ticket) for _, item in asked for ticket in given(item)]
+            work.replica.load([row.instance for row in here if row is not None and _is_open(row, work)])
         decide: list[tuple[int, Decide]] = []
-        for at, item in self.asked:
+        for at, item in asked:
             if isinstance(item, Decide):
                 decide.append((at, item))
             elif isinstance(item, Feedback):
@@ -164,7 +153,7 @@ class Requests:
             work.remark("late", row.ticket, value)
             return "late"
         if row.state == "closed" and row.value == write_value(value):
-            work.counts.append("duplicate")
+            work.count("duplicate")
             return "duplicate"
         work.remark("conflict", row.ticket, value)
         if row.state == "cancelled":
@@ -191,7 +180,7 @@ class Requests:
     def _row(self, work: Work, ticket: bytes | None) -> DecisionRow | Refused:
         row = self.rows.get(ticket) if ticket is not None else None
         if row is None or row.experiment != work.experiment.id:
-            work.counts.append("unknown")
+            work.count("unknown")
             return unknown(work.experiment, ticket)
         return row
 
@@ -260,8 +249,7 @@ class Requests:
         if not total:
             return
         work.expect([context for one, _ in granted for context in one.contexts])
-        day, random = day_of(work.now).to_bytes(2), self._random.take(RANDOM * total, MORE)
-        used = 0
+        day, random, used = self._day, self._random.take(RANDOM * total, MORE), 0
         for one, allowed in granted:
             made = []
             for context in one.contexts:
@@ -269,7 +257,11 @@ class Requests:
                 used += RANDOM
             self.answers[one.at] = one.answer(made)
             if one.item.key is not None:
-                one.keep(work, made, self.keys, self.extended)
+                one.keep(work, made)
+
+
+def _is_open(row: DecisionRow, work: Work) -> bool:
+    return row.state == "open" and row.experiment == work.experiment.id
 
 
 def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
@@ -278,11 +270,11 @@ def _repeated(item: Decide, one: Decide, answer: Any) -> Any:
     return Again(said) if isinstance(said, list) else said
 
 
-def tickets(item: Item) -> Sequence[bytes | Refused | None]:
-    """The tickets that an item is about."""
+def given(item: Item) -> list[bytes]:
+    """The tickets that an item is about: those that can be some."""
     if isinstance(item, Feedback):
-        return [ticket for ticket, _ in item.entries]
-    return item.tickets if isinstance(item, Cancel) else ()
+        return [ticket for ticket, _ in item.entries if ticket is not None]
+    return [ticket for ticket in item.tickets if isinstance(ticket, bytes)] if isinstance(item, Cancel) else []
 
 
 def unknown(experiment: Experiment, ticket: bytes | None) -> Refused:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from belated.errors import InvalidState
 
 #: Raised whenever a table changes; `MIGRATIONS[n]` leads from n to n + 1.
-SCHEMA = 5
+SCHEMA = 6
 
 #: Where the dialects differ.
 WORDS = {
@@ -139,8 +139,13 @@ _DAYS = (
                 END IF;
             END LOOP;
         END $$""",
+)
+#: Who writes locks the logs that it is about, and then draws a number: see `Writer.since`.
+_LOCK = (
+    "CREATE SEQUENCE turns",
     """CREATE FUNCTION belated_lock(
-            write_lock bigint, alone boolean, experiments bigint[], OUT now float8, OUT changes bigint
+            write_lock bigint, alone boolean, experiments bigint[],
+            OUT now float8, OUT changes bigint, OUT turn bigint, OUT server float8
         ) LANGUAGE plpgsql AS $$
         BEGIN
             IF alone THEN
@@ -149,6 +154,8 @@ _DAYS = (
                 PERFORM pg_advisory_xact_lock_shared(write_lock);
             END IF;
             PERFORM FROM heads WHERE experiment = ANY(experiments) ORDER BY experiment FOR UPDATE;
+            turn := nextval('turns');
+            server := extract(epoch FROM pg_postmaster_start_time());
             now := extract(epoch FROM clock_timestamp());
             changes := value FROM meta WHERE key = 'changes';
         END $$""",
@@ -242,6 +249,8 @@ MIGRATIONS: dict[int, tuple[str, ...] | dict[str, tuple[str, ...]]] = {
             _UNNOTED,
         ),
     },
+    # Who of an earlier version is still at work draws numbers too: it calls the function by its name.
+    5: {"sqlite": (), "postgresql": ("DROP FUNCTION IF EXISTS belated_lock", *_LOCK)},
 }
 
 TABLES = (
@@ -284,7 +293,7 @@ TABLES = (
 )
 
 #: What only one dialect has, before the tables and after; `changes` grows with every change of an experiment.
-BEFORE: dict[str, tuple[str, ...]] = {"sqlite": (), "postgresql": _DAYS}
+BEFORE: dict[str, tuple[str, ...]] = {"sqlite": (), "postgresql": (*_DAYS, *_LOCK)}
 AFTER: dict[str, tuple[str, ...]] = {
     "sqlite": ("CREATE INDEX keys_by_age ON keys (at)",),
     "postgresql": ("SELECT belated_day(0)", "INSERT INTO meta (key, value) VALUES ('changes', '0')"),

@@ -37,7 +37,7 @@ class Session(Reads):
     def begin(self, *, alone: bool, lock: Sequence[int]) -> None:
         """Start to write, with the logs of these experiments. The clock stands still until the end."""
         self.run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        sql = "SELECT now, changes FROM belated_lock(%s, %s, %s::bigint[])"
+        sql = "SELECT now, changes, turn, server FROM belated_lock(%s, %s, %s::bigint[])"
         self._begun = self.run(sql, (WRITE_LOCK, alone, array("bigint", lock)))
 
     def over(self, committed: bool) -> None:

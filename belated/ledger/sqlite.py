@@ -69,6 +69,7 @@ class Session(Common):
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
+        self.turn, self.since = 0, 1  # nothing is known of others
         try:
             self.run("PRAGMA cache_size = -65536")
             self.run("PRAGMA temp_store = MEMORY")

@@ -40,7 +40,7 @@ class Running:
         """The replica, with all that is in the log, which nobody else may write to meanwhile."""
         replica = self.replica
         if replica is not None and replica.place == head.last and replica.written >= head.written:
-            replica.session = session  # nobody else has written anything
+            replica.session, replica.had = session, session.turn  # nobody else has written anything
             return replica
         if replica is None or replica.place > head.last or replica.is_far_behind(head):
             replica = self._anew(head, session)
@@ -57,7 +57,13 @@ class Running:
             self.forget()
             raise
         self.replica = replica
+        replica.had = session.turn
         return replica
+
+    def is_behind(self, since: int) -> bool:
+        """Whether somebody else may have written to the log. If all transactions since that turn were of this process,
+        and the log was had by one of them, nobody has."""
+        return self.replica is None or self.replica.had < since
 
     def _anew(self, head: Head, session: Writer) -> Replica:
         self.forget()
@@ -116,14 +122,11 @@ class Running:
 class Page:
     """What a transaction writes: the rows of all its experiments, by a few statements."""
 
-    def __init__(self, session: Writer, heads: dict[int, Head]) -> None:
+    def __init__(self, session: Writer, heads: dict[int, Head], now: float) -> None:
         self.session = session
         self.heads = heads
-        self.lasts: dict[int, int] = {}  # where logs end by now
+        self.now = now
         self.worked: set[Hashable] = set()  # who did what was asked, which counts once it is committed
-        self._clear()
-
-    def _clear(self) -> None:
         self.events: list[Event] = []
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
@@ -131,19 +134,24 @@ class Page:
         self.counts: list[tuple[int, str]] = []
         self.keys: list[Key] = []
         self.extended: list[Key] = []
+        self._all: tuple[list[Any], ...] = (
+            *(self.events, self.decisions, self.closings, self.remarks, self.counts, self.keys, self.extended),
+        )
 
-    def add(self, work: Work) -> None:
-        """What was done to one experiment."""
-        number, replica = work.experiment.id, work.replica
-        self.events += work.events
-        self.decisions += work.decisions
-        self.closings += work.closings
-        self.remarks += work.remarks
-        if work.counts:
-            self.counts += [(number, kind) for kind in work.counts]
-        if work.events:
-            self.lasts[number] = replica.place
-            replica.at = work.now
+    def mark(self) -> list[int]:
+        """Where it is now, to go back to."""
+        return [len(rows) for rows in self._all]
+
+    def back(self, mark: list[int]) -> None:
+        """What came after that mark is not written."""
+        for rows, count in zip(self._all, mark, strict=True):
+            del rows[count:]
+
+    def head(self, experiment: int) -> Head | None:
+        """Where a log stands."""
+        if experiment not in self.heads:
+            self.heads |= self.session.heads([experiment])
+        return self.heads.get(experiment)
 
     def write(self) -> None:
         """All of it."""
@@ -162,21 +170,18 @@ class Page:
             session.add_keys(self.keys)
         for row in self.extended:
             session.extend_key(row)
-        self._clear()
+        for rows in self._all:
+            rows.clear()
 
 
 class Work:
-    """What one transaction does to one experiment."""
+    """What one transaction does to one experiment; it goes onto the page at once."""
 
-    def __init__(self, replica: Replica, experiment: Experiment, now: float) -> None:
+    def __init__(self, page: Page, replica: Replica, experiment: Experiment) -> None:
+        self.page = page
         self.replica = replica
         self.experiment = experiment
-        self.now = now
-        self.events: list[Event] = []
-        self.decisions: list[DecisionRow] = []
-        self.closings: list[Closing] = []
-        self.remarks: list[Remark] = []
-        self.counts: list[str] = []
+        self.now = replica.at = page.now
 
     # --- decisions that end ---
 
@@ -196,7 +201,7 @@ class Work:
         self._event(replica.state(row.instance), kind, row.ticket, row.action, None, text, self.now - row.decided_at)
         ended = {"feedback": "closed", "stale": "closed", "cancel": "cancelled"}.get(kind, "expired")
         stale = int(letter.stale)
-        self.closings.append(Closing(ended, text, self.now, stale, row.ticket))
+        self.page.closings.append(Closing(ended, text, self.now, stale, row.ticket))
         replica.outstanding -= 1
         return row._replace(state=ended, value=text, closed_at=self.now, stale=stale)
 
@@ -213,12 +218,16 @@ class Work:
         """What the replica has just done."""
         home, place = self.replica.home(state), self.replica.place
         told = (kind, ticket, action, probability, value, delay, self.now)
-        self.events.append(Event(self.experiment.id, place, home.instance, home.seq, *told))
+        self.page.events.append(Event(self.experiment.id, place, home.instance, home.seq, *told))
 
     def remark(self, kind: str, ticket: bytes, value: Any) -> None:
         """Put on record what is not learned."""
-        self.remarks.append(Remark(self.experiment.id, ticket, kind, write_value(value), self.now))
-        self.counts.append(kind)
+        self.page.remarks.append(Remark(self.experiment.id, ticket, kind, write_value(value), self.now))
+        self.count(kind)
+
+    def count(self, kind: str) -> None:
+        """This happened once more."""
+        self.page.counts.append((self.experiment.id, kind))
 
     def expire(self, rows: Sequence[DecisionRow]) -> None:
         """These decisions end without feedback."""
@@ -244,7 +253,7 @@ class Work:
         replica.outstanding += 1
         stated = experiment.stated(probability)
         expires = None if experiment.expiry is None else self.now + experiment.expiry
-        self.decisions.append(
+        self.page.decisions.append(
             DecisionRow(
                 ticket,
                 experiment.id,
@@ -271,10 +280,10 @@ class Work:
         replica.turn()
         instance, seq = (ALL, replica.place) if replica.apart else (0, replica.state(0).seq)
         told = (kind, None, action, None, None, None, self.now)
-        self.events.append(Event(self.experiment.id, replica.place, instance, seq, *told))
+        self.page.events.append(Event(self.experiment.id, replica.place, instance, seq, *told))
 
     def note(self, number: int, text: str) -> None:
         """A change of the experiment's own rules, which leaves the learner as it was."""
         self.replica.place += 1
         told = ("change", None, None, None, text, None, self.now)
-        self.events.append(Event(self.experiment.id, self.replica.place, OWN, number, *told))
+        self.page.events.append(Event(self.experiment.id, self.replica.place, OWN, number, *told))

@@ -1,0 +1,1327 @@
+CREATE FUNCTION belated_day(day bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+        DECLARE
+            name text;
+        BEGIN
+            PERFORM pg_advisory_xact_lock(2, 0);
+            FOREACH name IN ARRAY ARRAY['decisions', 'events', 'remarks', 'keys'] LOOP
+                IF to_regclass(name || '_' || day) IS NULL THEN
+                    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name || '_' || day, name);
+                    EXECUTE format(
+                        'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%s)', name, name || '_' || day, day
+                    );
+                END IF;
+            END LOOP;
+        END $$;
+CREATE FUNCTION belated_lock(write_lock bigint, alone boolean, experiments bigint[], OUT now double precision, OUT changes bigint, OUT turn bigint, OUT server double precision) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+        BEGIN
+            IF alone THEN
+                PERFORM pg_advisory_xact_lock(write_lock);
+            ELSE
+                PERFORM pg_advisory_xact_lock_shared(write_lock);
+            END IF;
+            PERFORM FROM heads WHERE experiment = ANY(experiments) ORDER BY experiment FOR UPDATE;
+            turn := nextval('turns');
+            server := extract(epoch FROM pg_postmaster_start_time());
+            now := extract(epoch FROM clock_timestamp());
+            changes := value FROM meta WHERE key = 'changes';
+        END $$;
+CREATE TABLE checkpoints (
+    experiment bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    free bigint NOT NULL,
+    state bytea NOT NULL,
+    held bytea,
+    steps bigint NOT NULL,
+    pool bigint DEFAULT 0 NOT NULL,
+    queue bytea NOT NULL,
+    floor bigint NOT NULL,
+    at double precision NOT NULL,
+    place bigint DEFAULT 0 NOT NULL
+);
+CREATE TABLE counters (
+    experiment bigint NOT NULL,
+    kind text NOT NULL,
+    count bigint NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE decisions (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE decisions_0 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20777 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20778 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE decisions_20779 (
+    ticket bytea NOT NULL,
+    experiment bigint NOT NULL,
+    round bigint NOT NULL,
+    instance bigint NOT NULL,
+    number bigint NOT NULL,
+    action bigint NOT NULL,
+    probability double precision NOT NULL,
+    allowed text,
+    context bytea,
+    decided_at double precision NOT NULL,
+    expires_at double precision,
+    state text NOT NULL,
+    value text,
+    closed_at double precision,
+    stale bigint NOT NULL,
+    memo bytea,
+    day bigint NOT NULL
+);
+CREATE TABLE events (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE events_0 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20777 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20778 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE events_20779 (
+    experiment bigint NOT NULL,
+    place bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    kind text NOT NULL,
+    ticket bytea,
+    action bigint,
+    probability double precision,
+    value text,
+    delay double precision,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE experiments (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    spec text NOT NULL,
+    version bigint NOT NULL,
+    layout text NOT NULL,
+    rounds bigint DEFAULT 0 NOT NULL,
+    created_at double precision NOT NULL,
+    archived_at double precision
+);
+ALTER TABLE experiments ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME experiments_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE folds (
+    experiment bigint NOT NULL,
+    upto bigint NOT NULL,
+    counters text NOT NULL
+);
+CREATE TABLE heads (
+    experiment bigint NOT NULL,
+    counted bigint NOT NULL,
+    written bigint NOT NULL,
+    written_at double precision NOT NULL,
+    rounds bigint NOT NULL,
+    instances bigint NOT NULL,
+    outstanding bigint NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE keys (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE keys_0 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20777 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20778 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE keys_20779 (
+    experiment bigint NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    answer text NOT NULL,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE log (
+    id bigint NOT NULL,
+    at double precision NOT NULL,
+    who text NOT NULL,
+    address text NOT NULL,
+    what text NOT NULL,
+    experiment text,
+    detail text NOT NULL
+);
+ALTER TABLE log ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME log_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE meta (
+    key text NOT NULL,
+    value text NOT NULL
+);
+CREATE TABLE queue (
+    experiment bigint NOT NULL,
+    cell bigint NOT NULL,
+    "position" bigint NOT NULL,
+    value bytea NOT NULL
+);
+CREATE SEQUENCE remark_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+CREATE TABLE remarks (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+)
+PARTITION BY LIST (day);
+CREATE TABLE remarks_0 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20777 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20778 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE remarks_20779 (
+    id bigint DEFAULT nextval('remark_ids'::regclass) NOT NULL,
+    experiment bigint NOT NULL,
+    ticket bytea,
+    kind text NOT NULL,
+    value text,
+    at double precision NOT NULL,
+    day bigint NOT NULL
+);
+CREATE TABLE states (
+    experiment bigint NOT NULL,
+    instance bigint NOT NULL,
+    seq bigint NOT NULL,
+    free bigint NOT NULL,
+    state bytea NOT NULL,
+    held bytea,
+    steps bigint NOT NULL,
+    pool bigint DEFAULT 0 NOT NULL,
+    place bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+CREATE TABLE tokens (
+    digest bytea NOT NULL,
+    name text NOT NULL,
+    scopes text NOT NULL,
+    created_at double precision NOT NULL,
+    revoked_at double precision,
+    experiments text,
+    rate double precision,
+    expires_at double precision,
+    used_at double precision
+);
+CREATE SEQUENCE turns
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20778 FOR VALUES IN ('20778');
+ALTER TABLE ONLY decisions ATTACH PARTITION decisions_20779 FOR VALUES IN ('20779');
+ALTER TABLE ONLY events ATTACH PARTITION events_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY events ATTACH PARTITION events_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY events ATTACH PARTITION events_20778 FOR VALUES IN ('20778');
+ALTER TABLE ONLY events ATTACH PARTITION events_20779 FOR VALUES IN ('20779');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20778 FOR VALUES IN ('20778');
+ALTER TABLE ONLY keys ATTACH PARTITION keys_20779 FOR VALUES IN ('20779');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_0 FOR VALUES IN ('0');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20777 FOR VALUES IN ('20777');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20778 FOR VALUES IN ('20778');
+ALTER TABLE ONLY remarks ATTACH PARTITION remarks_20779 FOR VALUES IN ('20779');
+INSERT INTO checkpoints VALUES (5, 0, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 25);
+INSERT INTO checkpoints VALUES (5, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 22);
+INSERT INTO checkpoints VALUES (5, 2, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 23);
+INSERT INTO checkpoints VALUES (5, 3, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 24);
+INSERT INTO checkpoints VALUES (5, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1795133768.055091, 5);
+INSERT INTO checkpoints VALUES (5, 5, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000f03f00000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1795133768.055091, 16);
+INSERT INTO checkpoints VALUES (5, 6, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 17);
+INSERT INTO checkpoints VALUES (5, 7, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 18);
+INSERT INTO checkpoints VALUES (5, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 19);
+INSERT INTO checkpoints VALUES (5, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1795133768.055091, 21);
+INSERT INTO checkpoints VALUES (5, 10, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, '\x', 0, 1795133768.055091, 26);
+INSERT INTO checkpoints VALUES (5, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, '\x', 0, 1795133768.055091, 12);
+INSERT INTO counters VALUES (1, 'duplicate', 1);
+INSERT INTO counters VALUES (1, 'conflict', 1);
+INSERT INTO counters VALUES (1, 'unknown', 1);
+INSERT INTO counters VALUES (2, 'unknown', 1);
+INSERT INTO counters VALUES (2, 'late', 11);
+INSERT INTO counters VALUES (3, 'duplicate', 1);
+INSERT INTO counters VALUES (3, 'conflict', 1);
+INSERT INTO counters VALUES (3, 'unknown', 1);
+INSERT INTO counters VALUES (4, 'duplicate', 1);
+INSERT INTO counters VALUES (4, 'conflict', 1);
+INSERT INTO counters VALUES (4, 'unknown', 1);
+INSERT INTO counters VALUES (5, 'duplicate', 1);
+INSERT INTO counters VALUES (5, 'conflict', 1);
+INSERT INTO counters VALUES (5, 'unknown', 1);
+INSERT INTO counters VALUES (6, 'duplicate', 2);
+INSERT INTO counters VALUES (6, 'unknown', 1);
+INSERT INTO counters VALUES (7, 'duplicate', 1);
+INSERT INTO counters VALUES (7, 'conflict', 1);
+INSERT INTO counters VALUES (7, 'unknown', 1);
+INSERT INTO counters VALUES (8, 'duplicate', 1);
+INSERT INTO counters VALUES (8, 'conflict', 1);
+INSERT INTO counters VALUES (8, 'unknown', 1);
+INSERT INTO counters VALUES (9, 'duplicate', 2);
+INSERT INTO counters VALUES (9, 'unknown', 1);
+INSERT INTO counters VALUES (10, 'duplicate', 1);
+INSERT INTO counters VALUES (10, 'conflict', 1);
+INSERT INTO counters VALUES (10, 'unknown', 1);
+INSERT INTO counters VALUES (11, 'duplicate', 2);
+INSERT INTO counters VALUES (11, 'unknown', 1);
+INSERT INTO counters VALUES (12, 'duplicate', 1);
+INSERT INTO counters VALUES (12, 'conflict', 1);
+INSERT INTO counters VALUES (12, 'unknown', 1);
+INSERT INTO counters VALUES (13, 'duplicate', 1);
+INSERT INTO counters VALUES (13, 'conflict', 1);
+INSERT INTO counters VALUES (13, 'unknown', 1);
+INSERT INTO decisions_20777 VALUES ('\x51298541c8ca3b75fac3660ddcd0420a', 1, 5, 4, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290adbed317320f561efbea78168b7', 1, 12, 11, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129424917a8f39dc0af13ce3f9a4459', 1, 4, 3, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.75', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51299a5c0b2b73fc7bb591d2d9dc4df7', 1, 2, 1, 1, 2, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.25', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512974c86233566394b06cb5ab802b44', 1, 3, 2, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.5', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512942f024f648981fd27481131c0fe4', 1, 6, 5, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.0', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293ec6c55b7d220db7c3c3695690fe', 1, 7, 6, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.25', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129cd519304896968e6737949b070db', 1, 8, 7, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.5', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ae8daee5d4cf5d0d6679fb7bef1c', 1, 9, 8, 1, 2, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.75', 1795133767.755503, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290c1403e43521e7195802ecbcdf3f', 1, 13, 1, 2, 1, 0.3819822823114426, NULL, NULL, 1795133767.760223, 1795137367.760223, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512922483f2b6bd8f3f58e5a3bc9f912', 1, 14, 2, 2, 2, 0.36690847385727565, NULL, NULL, 1795133767.760223, 1795137367.760223, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129477d6a57a85afefa8cd153dfd218', 1, 15, 3, 2, 2, 0.3506620703213048, NULL, NULL, 1795133767.760223, 1795137367.760223, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51294b0f36f993e3c6b3686e426bf1cd', 1, 10, 9, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'cancelled', NULL, 1795133767.760223, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512948cb31bf0841571034c5d0654776', 1, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.0', 1795133767.76143, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51292271524dafc2d3fd317bc1611412', 1, 11, 10, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 1795137367.747745, 'closed', '0.0', 1795133767.76143, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129eafd7ab09bd5ce01ed49be50006c', 2, 1, 0, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129906008705715cb2a40aba6528dda', 2, 2, 1, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512957408b9e5697953c454ee8d3e017', 2, 3, 2, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512900aa3a6382284eb5020fba56dc2e', 2, 4, 3, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512920aab24743e63f8c6ca5c08a700d', 2, 5, 4, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512961ec21c811c3c44a87dbbffa5b6b', 2, 6, 5, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51291f5afc49587c1b1d3c68636d171f', 2, 7, 6, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b4ab2b1627fe67b5c4a4c5325b44', 2, 8, 7, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129bc7b277def683588c4472286cef2', 2, 9, 8, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512964c629e3261c1338da5e2f3da492', 2, 10, 9, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d9a79ad5dea4b7521e1b29894ac4', 2, 11, 10, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512990ced476726b1f7adced17e7d21f', 2, 12, 11, 1, 0, 1, NULL, NULL, 1795133767.768533, 1795133767.769533, 'expired', '0.5', 1795133767.779296, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129563c3c83cd9a9243ffa1ed0503a5', 3, 5, 0, 2, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ab254b6a88f2619d149ccb2db557', 3, 12, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f00c3d2639e65694daae3cb9762e', 3, 4, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'closed', '0.75', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512953dba56143c7625730cd31b7c341', 3, 2, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'closed', '0.25', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296eb9b54716975d6b6aadd3b12c34', 3, 3, 0, 2, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'closed', '0.5', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512957247b3c7df8e9bedb5e7e54142c', 3, 6, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'closed', '0.0', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297296b229967c36f0a64aa19f1f35', 3, 7, 0, 2, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'closed', '0.25', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51298531cb64d5a0d62ae9da2efaab8f', 3, 8, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'closed', '0.5', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c9d3414f785b536cc28a3977ddf5', 3, 9, 0, 2, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'closed', '0.75', 1795133767.797118, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b36ad1905c07c8e2502980e27ac6', 2, 13, 0, 2, 1, 1, NULL, NULL, 1795133767.780766, 1795133767.781766, 'expired', '0.5', 1795133767.799677, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f80932a2a3292d5f1bfea00e1cd1', 2, 14, 1, 2, 1, 1, NULL, NULL, 1795133767.780766, 1795133767.781766, 'expired', '0.5', 1795133767.799677, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51299e6225e25955c8bead9bbbd644d3', 2, 15, 2, 2, 1, 1, NULL, NULL, 1795133767.780766, 1795133767.781766, 'expired', '0.5', 1795133767.799677, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51298628a03086600c86e92b3526ffa8', 3, 13, 0, 3, 1, 1, NULL, '\x0000000000000000', 1795133767.800656, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d32cace49c923293f74ae751059b', 3, 14, 0, 4, 1, 1, NULL, '\x000000000000f03f', 1795133767.800656, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512987a782a06dbdfe866f8c4adbef42', 3, 15, 0, 4, 1, 1, NULL, '\x0000000000000000', 1795133767.800656, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51298479af25ee1a0f95e7c496392187', 3, 10, 0, 2, 0, 1, NULL, '\x000000000000f03f', 1795133767.790057, NULL, 'cancelled', NULL, 1795133767.800656, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293ba90bf5ad6ea1b364cf54caa4eb', 3, 1, 0, 1, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'closed', '0.0', 1795133767.801712, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290ee66fb560b29bd7e50daf29a984', 3, 11, 0, 2, 0, 1, NULL, '\x0000000000000000', 1795133767.790057, NULL, 'closed', '0.0', 1795133767.801712, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512969b43b55d225a97c3f45942c4f17', 4, 2, 0, 2, 1, 1, NULL, '\x9a9999999999b93f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.25', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51298e85e5ebecc27f951c08d7cf564f', 4, 1, 0, 1, 0, 1, NULL, '\x0000000000000000000000000000f03f', 1795133767.80853, NULL, 'closed', '0.0', 1795133767.819426, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295c3df63a053d1ded191488221b74', 4, 5, 0, 5, 1, 1, NULL, '\x9a9999999999d93f000000000000f03f', 1795133767.80853, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129fb16d43390bd4fda7aec51ba5cd1', 4, 12, 0, 12, 2, 1, NULL, '\x9a9999999999f13f000000000000f03f', 1795133767.80853, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d7bbad05c6b75f8296a282094415', 4, 4, 0, 4, 0, 1, NULL, '\x333333333333d33f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.75', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129bbf185a8a4e6e1de071cdffe0ed6', 4, 3, 0, 3, 2, 1, NULL, '\x9a9999999999c93f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.5', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51299222e0047d0d2e315d6eafaaaf17', 4, 6, 0, 6, 2, 1, NULL, '\x000000000000e03f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.0', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512987a5a3d75dec337e1c3bef3a430b', 4, 7, 0, 7, 0, 1, NULL, '\x333333333333e33f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.25', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b6035166460e72ad414d9af0dc6e', 4, 8, 0, 8, 1, 1, NULL, '\x666666666666e63f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.5', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129beb420a050759b01cb51f08f7a04', 4, 9, 0, 9, 2, 1, NULL, '\x9a9999999999e93f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.75', 1795133767.815689, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51299de7e658c7cc2c345fdd0e5015ab', 4, 13, 0, 13, 0, 1, NULL, '\x0000000000000000000000000000f03f', 1795133767.818364, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512988591d1ded6a7e1287ef5d0ec053', 4, 14, 0, 14, 0, 1, NULL, '\x9a9999999999b93f000000000000f03f', 1795133767.818364, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297046fe9df699de7a2fac6b0e4267', 4, 15, 0, 15, 0, 1, NULL, '\x9a9999999999c93f000000000000f03f', 1795133767.818364, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512957d54a0ef812937046352cd6332e', 4, 10, 0, 10, 0, 1, NULL, '\xcdccccccccccec3f000000000000f03f', 1795133767.80853, NULL, 'cancelled', NULL, 1795133767.818364, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129cd355937423bc76aaa931b58b4ea', 4, 11, 0, 11, 1, 1, NULL, '\x000000000000f03f000000000000f03f', 1795133767.80853, NULL, 'closed', '0.0', 1795133767.819426, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f592e0c4ab838a451caf0c354102', 5, 5, 4, 1, 0, 0.38685055483265773, NULL, NULL, 1795133767.825725, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f98d44e270b9a9bc39759a7d6a2b', 5, 12, 11, 1, 2, 0.32314855814998417, NULL, NULL, 1795133767.825725, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e519ab7bfefd84696bf927c05322', 5, 4, 3, 1, 2, 0.24248277742609384, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.75', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129500a6b7d1c92882a59e52d95d288', 5, 2, 1, 1, 2, 0.8581660390453605, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.25', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512934a79b3b8623009a9d1ba29e9859', 5, 3, 2, 1, 2, 0.7529139785665315, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.5', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512940bacef98b9d27bbed0fcd8fc773', 5, 6, 5, 1, 0, 0.9434200030929077, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.0', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512918136e801e01ebb8fd4708ec2d0a', 5, 7, 6, 1, 2, 0.7592845254003262, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.25', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512952715aa22099ceef15df530da933', 5, 8, 7, 1, 2, 0.3048704460292215, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.5', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b80add7606f897ebaa2a8b276f45', 5, 9, 8, 1, 2, 0.6737444840017555, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.75', 1795133767.832663, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e84221811ce8270041bb27d0b101', 5, 13, 1, 2, 2, 0.20144296501168307, NULL, NULL, 1795133767.838826, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512915ea13eee03d1acfe1f3098f21a0', 5, 14, 2, 2, 2, 0.08889527055132022, NULL, NULL, 1795133767.838826, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295446b646bc7f9e1358aa4963e0b0', 5, 15, 3, 2, 2, 0.4029175231311481, NULL, NULL, 1795133767.838826, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51294276cf728435e14c839bfbb427b5', 5, 10, 9, 1, 2, 0.6100924986332079, NULL, NULL, 1795133767.825725, NULL, 'cancelled', NULL, 1795133767.838826, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c3ac4cb704115204a6678444c146', 5, 1, 0, 1, 2, 0.2827907750226548, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.0', 1795133767.840271, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129302f072315d415719b84955b3424', 5, 11, 10, 1, 2, 0.5282164813774244, NULL, NULL, 1795133767.825725, NULL, 'closed', '0.0', 1795133767.840271, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512990f824521bd8853c6d1310886a06', 6, 5, 4, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512981ecffbf1f35994e7837904a9a9f', 6, 4, 3, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129eefc7f9d4a611c815016598e03b3', 6, 2, 1, 1, 2, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129489868cd2519a7e3570996626af1', 6, 3, 2, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512912a3c80a60a36e19a54941c16812', 6, 6, 5, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d53104ff78794f27daceebd6fcc3', 6, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.857102, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512910e2b8b502750869b030e1774bcf', 6, 12, 11, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129fcd32f64ec09809bb045b483be8a', 6, 7, 6, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129db8d2950b933511f872d242e77ab', 6, 8, 7, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a0b282dd9b98509adafbe9562dd6', 6, 9, 8, 1, 2, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.85339, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129fef9a3b90bc5b7786d77ededdb5f', 6, 13, 1, 2, 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512962f550be2fe87fbb1f056675b49c', 6, 14, 2, 2, 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ae6b0d0c52c1203e3abde79305d8', 6, 15, 3, 2, 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d6f338e63196a215c63e0b937203', 6, 10, 9, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'cancelled', NULL, 1795133767.856001, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295a2c9526287eeb657ebb70e3d03c', 6, 11, 10, 1, 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.857102, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f6aec120f09e5b100a54b92dd28d', 7, 5, 0, 5, 1, 1, NULL, NULL, 1795133767.8644, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293f795e29a552ee7b45af56ea25b4', 7, 12, 0, 12, 2, 1, NULL, NULL, 1795133767.8644, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129770a59f41864cbad7e0eeb1038af', 7, 4, 0, 4, 0, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.75', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296ea7eaefa0773c5613be0b3941ba', 7, 2, 0, 2, 1, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.25', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d354e3536cc63beb533691cbe229', 7, 3, 0, 3, 2, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.5', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512901307f9f5b5dd368010a70134392', 7, 6, 0, 6, 2, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.0', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293373362a40014b447e68533a4406', 7, 7, 0, 7, 0, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.25', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296d715ce60bdaed21bbb2fd7c7f12', 7, 8, 0, 8, 1, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.5', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296835bd30cd6b0b4b7dc3fa2e0109', 7, 9, 0, 9, 2, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.75', 1795133767.871237, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512994375a0886a194b3c5a044aab946', 7, 13, 0, 13, 0, 1, NULL, NULL, 1795133767.873669, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512963ee7ed2d19a121fbff5588456d1', 7, 14, 0, 14, 0, 1, NULL, NULL, 1795133767.873669, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a013e874bb88c2e42a8e37a8d98c', 7, 15, 0, 15, 0, 1, NULL, NULL, 1795133767.873669, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290e4c58e0fc9cd115b98a799a9ab2', 7, 10, 0, 10, 0, 1, NULL, NULL, 1795133767.8644, NULL, 'cancelled', NULL, 1795133767.873669, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512980d9d7d3123b35708c7012a0e9c0', 7, 1, 0, 1, 0, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.0', 1795133767.874659, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290296fb5772bc6f9f1fe0f00f43f7', 7, 11, 0, 11, 1, 1, NULL, NULL, 1795133767.8644, NULL, 'closed', '0.0', 1795133767.874659, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297ffb6a692002601dc8b6de34de35', 8, 5, 4, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512997240f71ef299ad510b35a3ed1c3', 8, 12, 11, 1, 1, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297761723cdcb5c7fc6339300ca983', 8, 4, 3, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'closed', '0.75', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296208b6d71d520357b4f775277aca', 8, 2, 1, 1, 2, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'closed', '0.25', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c198fb7e0bf6bf152f64a88e10e0', 8, 3, 2, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'closed', '0.5', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e5a9102ae9bf294b093e48b52756', 8, 6, 5, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'closed', '0.0', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b8809ea14206ad0213517f6add01', 8, 7, 6, 1, 0, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'closed', '0.25', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d5bd95318333322c65a1b2730134', 8, 8, 7, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'closed', '0.5', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a41cd1062562be9d8809c658e55b', 8, 9, 8, 1, 2, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'closed', '0.75', 1795133767.892479, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512992beb6fbaabac9043e027e6b015d', 8, 13, 2, 2, 2, 0.39583353871138627, NULL, '\x0000000000000000', 1795133767.894944, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e0ee44633e7a9aa4c80b27a18224', 8, 14, 1, 2, 1, 0.4198455660456838, NULL, '\x000000000000f03f', 1795133767.894944, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293b424053ec058ee4c2f198c01b60', 8, 15, 6, 2, 1, 0.4198455660456838, NULL, '\x0000000000000000', 1795133767.894944, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51291566f4f0e4185cc608f2efe0d4c1', 8, 10, 9, 1, 0, 0.3333333333333333, NULL, '\x000000000000f03f', 1795133767.885437, NULL, 'cancelled', NULL, 1795133767.894944, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129029c08d04fc25065fa4053ab54b5', 8, 1, 0, 1, 0, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'closed', '0.0', 1795133767.896049, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c414ae34ab6eeba6288c8a24284a', 8, 11, 10, 1, 1, 0.3333333333333333, NULL, '\x0000000000000000', 1795133767.885437, NULL, 'closed', '0.0', 1795133767.896049, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129488bee6eb37c51614f88cee372a5', 9, 5, 0, 5, 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129bb5afdc7ed5a9eb6bf8ae3a18103', 9, 4, 0, 4, 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129229b4d889f8012e0490235e4bf9d', 9, 2, 0, 2, 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129cef0d337e0918276d79b6f8ea858', 9, 10, 0, 10, 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'cancelled', NULL, 1795133767.912329, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51294ce0ce0ecf012f29f7dec38b12c2', 9, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.913546, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129efaf7f7ea18fd6ce22ab11aba3f8', 9, 11, 0, 11, 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.913546, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e0d6ef1835eff9ebe33df44b5a0e', 9, 12, 0, 12, 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512909b021d4484ecef3d8a0cbcbb356', 9, 3, 0, 3, 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d0eea035bef591ee231b99277071', 9, 6, 0, 6, 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297d381d647c4d39fc90d93fb43dfc', 9, 7, 0, 7, 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51293706ed72a7f119f0e053ba1e989f', 9, 8, 0, 8, 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512926d1a414d17dfd2fec50a6c6012c', 9, 9, 0, 9, 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.909871, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512929c2ea9a9df81684eaf2f21b68ef', 9, 13, 0, 13, 2, 0.417655288459673, NULL, NULL, 1795133767.912329, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ad1ca7b8793c2972d52cdaa75fce', 9, 14, 0, 14, 1, 0.2851593877619446, NULL, NULL, 1795133767.912329, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512982d9c917c02fc9e3cb74469ba649', 9, 15, 0, 15, 1, 0.2551990600398678, NULL, NULL, 1795133767.912329, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295efffbeb8e8421de6318eabbea24', 10, 5, 1, 5, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129bbe513209df0a6e0c6b54e810ecf', 10, 12, 1, 12, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b41b407e633f32e47da137e6149a', 10, 4, 1, 4, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.75', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a3fee5fc8d846511bf4f099e1a27', 10, 2, 1, 2, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.25', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129734cb87a788ed681ded2804abcb6', 10, 3, 1, 3, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.5', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e98d2301e87b1734335ac41323c5', 10, 6, 1, 6, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.0', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129063836c3b48e7881dcbc4be868ea', 10, 7, 1, 7, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.25', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512903e392b740ed1a4658ef8d2e909b', 10, 8, 1, 8, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.5', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c90b4986e594093599fe7a1db893', 10, 9, 1, 9, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.75', 1795133767.931786, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129604bc5f7203bb39e7d1974d72475', 10, 13, 1, 13, 0, 1, NULL, NULL, 1795133767.934287, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51297f730d8d9e5a02976263b8964bf2', 10, 14, 1, 14, 0, 1, NULL, NULL, 1795133767.934287, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ccb76e79b2390b7a6de0d64dbf06', 10, 15, 1, 15, 0, 1, NULL, NULL, 1795133767.934287, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296127a6eb14dd6cf73ac14a1fc8f0', 10, 10, 1, 10, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'cancelled', NULL, 1795133767.934287, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e837a5b8ddc82165720f7c487e3b', 10, 1, 1, 1, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.0', 1795133767.935404, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512939d170b01193ba39c6901f0c07ca', 10, 11, 1, 11, 1, 1, NULL, NULL, 1795133767.924776, NULL, 'closed', '0.0', 1795133767.935404, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129ba6b1499a1be57530c949da4479f', 11, 5, 0, 5, 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512946af99bb13bd30a01ab92443dd10', 11, 12, 0, 12, 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d0c0f17c0ada0b184ee1cb698c6c', 11, 4, 0, 4, 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129905ee837097bb1c451dba3521a76', 11, 2, 0, 2, 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a6c15e022e9679b946386e6472e2', 11, 3, 0, 3, 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c3ee294329d39ede0de89595138d', 11, 6, 0, 6, 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296e67f2ecf5aa7168ae0550d00b91', 11, 7, 0, 7, 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512906f0e4d153eb02c2d3c1153b1174', 11, 8, 0, 8, 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512964614bac4c5289300bb7d11e1116', 11, 9, 0, 9, 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.949166, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512945e11844f60154ff955e24f5f57b', 11, 13, 0, 13, 2, 0.5093370103471431, NULL, NULL, 1795133767.951574, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512903659054fc98b592d88ef7f20bdf', 11, 14, 0, 14, 1, 0.2837392102541094, NULL, NULL, 1795133767.951574, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512913382ac0b59d8c283400edd3f564', 11, 15, 0, 15, 1, 0.28613637463115105, NULL, NULL, 1795133767.951574, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129969585ba48e3e20327df442a845d', 11, 10, 0, 10, 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'cancelled', NULL, 1795133767.951574, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129409fde6dbd09f9f127cad19310a8', 11, 1, 0, 1, 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.952609, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295a603be40792a5c7268912b1f462', 11, 11, 0, 11, 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, NULL, 'closed', '[0.25, 0.5, 1.0]', 1795133767.952609, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e84eec722ae50328712510d5f3d9', 12, 5, 4, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a1a8b3c98ef6195909c3a51ecfc8', 12, 12, 11, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512968fac56da7179234cb1aa6034f5f', 12, 4, 3, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.75', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512956f801d723ff2ed9bcdaed616ea4', 12, 2, 1, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.25', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512902822c62f4dc1d362cf768b03fed', 12, 10, 9, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'cancelled', NULL, 1795133767.969496, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512947089f5b4c4f53acba2183ccd717', 12, 1, 0, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.0', 1795133767.970464, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a7e8447646bd565eb6f532499c39', 12, 11, 10, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.0', 1795133767.970464, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51296d9e58db968a5bbb6ece88d38e44', 12, 3, 2, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.5', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129edc1c9cf22dc4338b8e8a07d000d', 12, 6, 5, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.0', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e8d5dc828247b0dd19120bfe8ad9', 12, 7, 6, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.25', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51295ada292d560175e2fc20a5ad3c6f', 12, 8, 7, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.5', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512952e9affedeedd986392ceeb8d273', 12, 9, 8, 1, 0, 1, NULL, NULL, 1795133767.960018, NULL, 'closed', '0.75', 1795133767.966917, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290936bc7b1be1afc5869818419628', 12, 13, 1, 2, 1, 1, NULL, NULL, 1795133767.969496, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c5e1128ee6793a480e7462a769a0', 12, 14, 2, 2, 1, 1, NULL, NULL, 1795133767.969496, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512980a5bc96077d052c1335fa441cc2', 12, 15, 3, 2, 1, 1, NULL, NULL, 1795133767.969496, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512977cd7370f1e4ae9f31d852be56c4', 13, 5, 4, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129cfc4fcfbe8e745a11d232f62c090', 13, 12, 11, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51294487923bf3d11364b70d8248bb85', 13, 4, 3, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.75', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129da0763218eaefb527bec0ea08734', 13, 2, 1, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.25', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129071d34c0519bb5b8ebef6b5615dc', 13, 3, 2, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.5', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51292e193303b466533ea0e80cc0d9d2', 13, 6, 5, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.0', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129b8ae115d11f8c4d02c7be65b7521', 13, 7, 6, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.25', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129f2707feb0e299949b8a700d40d48', 13, 8, 7, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.5', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129e2bb28e5f0ecf58f0eb08f5d1b2f', 13, 9, 8, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.75', 1795133768.004062, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x51290754247f53a926eb9ec36f8b02dd', 13, 13, 1, 2, 1, 1, NULL, NULL, 1795133768.012861, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129d18fe619d24930664e1f93685017', 13, 14, 2, 2, 1, 1, NULL, NULL, 1795133768.012861, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129526b101717022af27a6b1475c557', 13, 15, 3, 2, 1, 1, NULL, NULL, 1795133768.012861, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129fc23be5d149295605c4c9695e6a0', 13, 10, 9, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'cancelled', NULL, 1795133768.012861, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129a0d073b85b795b6b0b49574be10f', 13, 1, 0, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.0', 1795133768.015192, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x512953f8037c9da1a1fed94bbf46bf7f', 13, 11, 10, 1, 0, 1, NULL, NULL, 1795133767.997016, NULL, 'closed', '0.0', 1795133768.015192, 0, NULL, 20777);
+INSERT INTO decisions_20777 VALUES ('\x5129c4db8bb05c5986d1bc1cbad0b29c', 5, 16, 0, 2, 0, 0.8892603657953796, NULL, NULL, 1795133768.060822, NULL, 'open', NULL, NULL, 0, NULL, 20777);
+INSERT INTO events_20777 VALUES (1, 1, 0, 1, 'decide', '\x512948cb31bf0841571034c5d0654776', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 2, 1, 1, 'decide', '\x51299a5c0b2b73fc7bb591d2d9dc4df7', 2, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 3, 2, 1, 'decide', '\x512974c86233566394b06cb5ab802b44', 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 4, 3, 1, 'decide', '\x5129424917a8f39dc0af13ce3f9a4459', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 5, 4, 1, 'decide', '\x51298541c8ca3b75fac3660ddcd0420a', 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 6, 5, 1, 'decide', '\x512942f024f648981fd27481131c0fe4', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 7, 6, 1, 'decide', '\x51293ec6c55b7d220db7c3c3695690fe', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 8, 7, 1, 'decide', '\x5129cd519304896968e6737949b070db', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 9, 8, 1, 'decide', '\x5129ae8daee5d4cf5d0d6679fb7bef1c', 2, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 10, 9, 1, 'decide', '\x51294b0f36f993e3c6b3686e426bf1cd', 0, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 11, 10, 1, 'decide', '\x51292271524dafc2d3fd317bc1611412', 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 12, 11, 1, 'decide', '\x51290adbed317320f561efbea78168b7', 1, 0.3333333333333333, NULL, NULL, 1795133767.747745, 20777);
+INSERT INTO events_20777 VALUES (1, 13, 3, 2, 'feedback', '\x5129424917a8f39dc0af13ce3f9a4459', 0, NULL, '0.75', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 14, 1, 2, 'feedback', '\x51299a5c0b2b73fc7bb591d2d9dc4df7', 2, NULL, '0.25', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 15, 2, 2, 'feedback', '\x512974c86233566394b06cb5ab802b44', 1, NULL, '0.5', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 16, 5, 2, 'feedback', '\x512942f024f648981fd27481131c0fe4', 0, NULL, '0.0', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 17, 6, 2, 'feedback', '\x51293ec6c55b7d220db7c3c3695690fe', 0, NULL, '0.25', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 18, 7, 2, 'feedback', '\x5129cd519304896968e6737949b070db', 0, NULL, '0.5', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 19, 8, 2, 'feedback', '\x5129ae8daee5d4cf5d0d6679fb7bef1c', 2, NULL, '0.75', 0.007757902145385742, 1795133767.755503, 20777);
+INSERT INTO events_20777 VALUES (1, 20, 9, 2, 'cancel', '\x51294b0f36f993e3c6b3686e426bf1cd', 0, NULL, NULL, 0.012477874755859375, 1795133767.760223, 20777);
+INSERT INTO events_20777 VALUES (1, 21, 1, 3, 'decide', '\x51290c1403e43521e7195802ecbcdf3f', 1, 0.3819822823114426, NULL, NULL, 1795133767.760223, 20777);
+INSERT INTO events_20777 VALUES (1, 22, 2, 3, 'decide', '\x512922483f2b6bd8f3f58e5a3bc9f912', 2, 0.36690847385727565, NULL, NULL, 1795133767.760223, 20777);
+INSERT INTO events_20777 VALUES (1, 23, 3, 3, 'decide', '\x5129477d6a57a85afefa8cd153dfd218', 2, 0.3506620703213048, NULL, NULL, 1795133767.760223, 20777);
+INSERT INTO events_20777 VALUES (1, 24, 0, 2, 'feedback', '\x512948cb31bf0841571034c5d0654776', 0, NULL, '0.0', 0.013684988021850586, 1795133767.76143, 20777);
+INSERT INTO events_20777 VALUES (1, 25, 10, 2, 'feedback', '\x51292271524dafc2d3fd317bc1611412', 1, NULL, '0.0', 0.013684988021850586, 1795133767.76143, 20777);
+INSERT INTO events_20777 VALUES (2, 1, 0, 1, 'decide', '\x5129eafd7ab09bd5ce01ed49be50006c', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 2, 1, 1, 'decide', '\x5129906008705715cb2a40aba6528dda', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 3, 2, 1, 'decide', '\x512957408b9e5697953c454ee8d3e017', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 4, 3, 1, 'decide', '\x512900aa3a6382284eb5020fba56dc2e', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 5, 4, 1, 'decide', '\x512920aab24743e63f8c6ca5c08a700d', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 6, 5, 1, 'decide', '\x512961ec21c811c3c44a87dbbffa5b6b', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 7, 6, 1, 'decide', '\x51291f5afc49587c1b1d3c68636d171f', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 8, 7, 1, 'decide', '\x5129b4ab2b1627fe67b5c4a4c5325b44', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 9, 8, 1, 'decide', '\x5129bc7b277def683588c4472286cef2', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 10, 9, 1, 'decide', '\x512964c629e3261c1338da5e2f3da492', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 11, 10, 1, 'decide', '\x5129d9a79ad5dea4b7521e1b29894ac4', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 12, 11, 1, 'decide', '\x512990ced476726b1f7adced17e7d21f', 0, 1, NULL, NULL, 1795133767.768533, 20777);
+INSERT INTO events_20777 VALUES (2, 13, 0, 2, 'default', '\x5129eafd7ab09bd5ce01ed49be50006c', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 14, 1, 2, 'default', '\x5129906008705715cb2a40aba6528dda', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 15, 2, 2, 'default', '\x512957408b9e5697953c454ee8d3e017', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 16, 3, 2, 'default', '\x512900aa3a6382284eb5020fba56dc2e', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 17, 4, 2, 'default', '\x512920aab24743e63f8c6ca5c08a700d', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 18, 5, 2, 'default', '\x512961ec21c811c3c44a87dbbffa5b6b', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 19, 6, 2, 'default', '\x51291f5afc49587c1b1d3c68636d171f', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 20, 7, 2, 'default', '\x5129b4ab2b1627fe67b5c4a4c5325b44', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 21, 8, 2, 'default', '\x5129bc7b277def683588c4472286cef2', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 22, 9, 2, 'default', '\x512964c629e3261c1338da5e2f3da492', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 23, 10, 2, 'default', '\x5129d9a79ad5dea4b7521e1b29894ac4', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 24, 11, 2, 'default', '\x512990ced476726b1f7adced17e7d21f', 0, NULL, '0.5', 0.010762929916381836, 1795133767.779296, 20777);
+INSERT INTO events_20777 VALUES (2, 25, 0, 3, 'decide', '\x5129b36ad1905c07c8e2502980e27ac6', 1, 1, NULL, NULL, 1795133767.780766, 20777);
+INSERT INTO events_20777 VALUES (2, 26, 1, 3, 'decide', '\x5129f80932a2a3292d5f1bfea00e1cd1', 1, 1, NULL, NULL, 1795133767.780766, 20777);
+INSERT INTO events_20777 VALUES (2, 27, 2, 3, 'decide', '\x51299e6225e25955c8bead9bbbd644d3', 1, 1, NULL, NULL, 1795133767.780766, 20777);
+INSERT INTO events_20777 VALUES (3, 1, 0, 1, 'decide', '\x51293ba90bf5ad6ea1b364cf54caa4eb', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 2, 0, 2, 'decide', '\x512953dba56143c7625730cd31b7c341', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 3, 0, 3, 'decide', '\x51296eb9b54716975d6b6aadd3b12c34', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 4, 0, 4, 'decide', '\x5129f00c3d2639e65694daae3cb9762e', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 5, 0, 5, 'decide', '\x5129563c3c83cd9a9243ffa1ed0503a5', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 6, 0, 6, 'decide', '\x512957247b3c7df8e9bedb5e7e54142c', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 7, 0, 7, 'decide', '\x51297296b229967c36f0a64aa19f1f35', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 8, 0, 8, 'decide', '\x51298531cb64d5a0d62ae9da2efaab8f', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 9, 0, 9, 'decide', '\x5129c9d3414f785b536cc28a3977ddf5', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 10, 0, 10, 'decide', '\x51298479af25ee1a0f95e7c496392187', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 11, 0, 11, 'decide', '\x51290ee66fb560b29bd7e50daf29a984', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 12, 0, 12, 'decide', '\x5129ab254b6a88f2619d149ccb2db557', 0, 1, NULL, NULL, 1795133767.790057, 20777);
+INSERT INTO events_20777 VALUES (3, 13, 0, 13, 'feedback', '\x5129f00c3d2639e65694daae3cb9762e', 0, NULL, '0.75', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 14, 0, 14, 'feedback', '\x512953dba56143c7625730cd31b7c341', 0, NULL, '0.25', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 15, 0, 15, 'feedback', '\x51296eb9b54716975d6b6aadd3b12c34', 0, NULL, '0.5', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 16, 0, 16, 'feedback', '\x512957247b3c7df8e9bedb5e7e54142c', 0, NULL, '0.0', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 17, 0, 17, 'feedback', '\x51297296b229967c36f0a64aa19f1f35', 0, NULL, '0.25', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 18, 0, 18, 'feedback', '\x51298531cb64d5a0d62ae9da2efaab8f', 0, NULL, '0.5', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (3, 19, 0, 19, 'feedback', '\x5129c9d3414f785b536cc28a3977ddf5', 0, NULL, '0.75', 0.007061004638671875, 1795133767.797118, 20777);
+INSERT INTO events_20777 VALUES (2, 28, 0, 4, 'default', '\x5129b36ad1905c07c8e2502980e27ac6', 1, NULL, '0.5', 0.018910884857177734, 1795133767.799677, 20777);
+INSERT INTO events_20777 VALUES (2, 29, 1, 4, 'default', '\x5129f80932a2a3292d5f1bfea00e1cd1', 1, NULL, '0.5', 0.018910884857177734, 1795133767.799677, 20777);
+INSERT INTO events_20777 VALUES (2, 30, 2, 4, 'default', '\x51299e6225e25955c8bead9bbbd644d3', 1, NULL, '0.5', 0.018910884857177734, 1795133767.799677, 20777);
+INSERT INTO events_20777 VALUES (3, 20, 0, 20, 'cancel', '\x51298479af25ee1a0f95e7c496392187', 0, NULL, NULL, 0.010599136352539062, 1795133767.800656, 20777);
+INSERT INTO events_20777 VALUES (3, 21, 0, 21, 'decide', '\x51298628a03086600c86e92b3526ffa8', 1, 1, NULL, NULL, 1795133767.800656, 20777);
+INSERT INTO events_20777 VALUES (3, 22, 0, 22, 'decide', '\x5129d32cace49c923293f74ae751059b', 1, 1, NULL, NULL, 1795133767.800656, 20777);
+INSERT INTO events_20777 VALUES (3, 23, 0, 23, 'decide', '\x512987a782a06dbdfe866f8c4adbef42', 1, 1, NULL, NULL, 1795133767.800656, 20777);
+INSERT INTO events_20777 VALUES (3, 24, 0, 24, 'feedback', '\x51293ba90bf5ad6ea1b364cf54caa4eb', 0, NULL, '0.0', 0.011655092239379883, 1795133767.801712, 20777);
+INSERT INTO events_20777 VALUES (3, 25, 0, 25, 'feedback', '\x51290ee66fb560b29bd7e50daf29a984', 0, NULL, '0.0', 0.011655092239379883, 1795133767.801712, 20777);
+INSERT INTO events_20777 VALUES (4, 1, 0, 1, 'decide', '\x51298e85e5ebecc27f951c08d7cf564f', 0, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 2, 0, 2, 'decide', '\x512969b43b55d225a97c3f45942c4f17', 1, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 3, 0, 3, 'decide', '\x5129bbf185a8a4e6e1de071cdffe0ed6', 2, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 4, 0, 4, 'decide', '\x5129d7bbad05c6b75f8296a282094415', 0, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 5, 0, 5, 'decide', '\x51295c3df63a053d1ded191488221b74', 1, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 6, 0, 6, 'decide', '\x51299222e0047d0d2e315d6eafaaaf17', 2, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 7, 0, 7, 'decide', '\x512987a5a3d75dec337e1c3bef3a430b', 0, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 8, 0, 8, 'decide', '\x5129b6035166460e72ad414d9af0dc6e', 1, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 9, 0, 9, 'decide', '\x5129beb420a050759b01cb51f08f7a04', 2, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 10, 0, 10, 'decide', '\x512957d54a0ef812937046352cd6332e', 0, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 11, 0, 11, 'decide', '\x5129cd355937423bc76aaa931b58b4ea', 1, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 12, 0, 12, 'decide', '\x5129fb16d43390bd4fda7aec51ba5cd1', 2, 1, NULL, NULL, 1795133767.80853, 20777);
+INSERT INTO events_20777 VALUES (4, 13, 0, 13, 'feedback', '\x5129d7bbad05c6b75f8296a282094415', 0, NULL, '0.75', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 14, 0, 14, 'feedback', '\x512969b43b55d225a97c3f45942c4f17', 1, NULL, '0.25', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 15, 0, 15, 'feedback', '\x5129bbf185a8a4e6e1de071cdffe0ed6', 2, NULL, '0.5', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 16, 0, 16, 'feedback', '\x51299222e0047d0d2e315d6eafaaaf17', 2, NULL, '0.0', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 17, 0, 17, 'feedback', '\x512987a5a3d75dec337e1c3bef3a430b', 0, NULL, '0.25', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 18, 0, 18, 'feedback', '\x5129b6035166460e72ad414d9af0dc6e', 1, NULL, '0.5', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 19, 0, 19, 'feedback', '\x5129beb420a050759b01cb51f08f7a04', 2, NULL, '0.75', 0.007158994674682617, 1795133767.815689, 20777);
+INSERT INTO events_20777 VALUES (4, 20, 0, 20, 'cancel', '\x512957d54a0ef812937046352cd6332e', 0, NULL, NULL, 0.009833812713623047, 1795133767.818364, 20777);
+INSERT INTO events_20777 VALUES (4, 21, 0, 21, 'decide', '\x51299de7e658c7cc2c345fdd0e5015ab', 0, 1, NULL, NULL, 1795133767.818364, 20777);
+INSERT INTO events_20777 VALUES (4, 22, 0, 22, 'decide', '\x512988591d1ded6a7e1287ef5d0ec053', 0, 1, NULL, NULL, 1795133767.818364, 20777);
+INSERT INTO events_20777 VALUES (4, 23, 0, 23, 'decide', '\x51297046fe9df699de7a2fac6b0e4267', 0, 1, NULL, NULL, 1795133767.818364, 20777);
+INSERT INTO events_20777 VALUES (4, 24, 0, 24, 'feedback', '\x51298e85e5ebecc27f951c08d7cf564f', 0, NULL, '0.0', 0.010895967483520508, 1795133767.819426, 20777);
+INSERT INTO events_20777 VALUES (4, 25, 0, 25, 'feedback', '\x5129cd355937423bc76aaa931b58b4ea', 1, NULL, '0.0', 0.010895967483520508, 1795133767.819426, 20777);
+INSERT INTO events_20777 VALUES (5, 1, 0, 1, 'decide', '\x5129c3ac4cb704115204a6678444c146', 2, 0.2827907750226548, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 2, 1, 1, 'decide', '\x5129500a6b7d1c92882a59e52d95d288', 2, 0.8581660390453605, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 3, 2, 1, 'decide', '\x512934a79b3b8623009a9d1ba29e9859', 2, 0.7529139785665315, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 4, 3, 1, 'decide', '\x5129e519ab7bfefd84696bf927c05322', 2, 0.24248277742609384, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 5, 4, 1, 'decide', '\x5129f592e0c4ab838a451caf0c354102', 0, 0.38685055483265773, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 6, 5, 1, 'decide', '\x512940bacef98b9d27bbed0fcd8fc773', 0, 0.9434200030929077, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 7, 6, 1, 'decide', '\x512918136e801e01ebb8fd4708ec2d0a', 2, 0.7592845254003262, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 8, 7, 1, 'decide', '\x512952715aa22099ceef15df530da933', 2, 0.3048704460292215, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 9, 8, 1, 'decide', '\x5129b80add7606f897ebaa2a8b276f45', 2, 0.6737444840017555, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 10, 9, 1, 'decide', '\x51294276cf728435e14c839bfbb427b5', 2, 0.6100924986332079, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 11, 10, 1, 'decide', '\x5129302f072315d415719b84955b3424', 2, 0.5282164813774244, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 12, 11, 1, 'decide', '\x5129f98d44e270b9a9bc39759a7d6a2b', 2, 0.32314855814998417, NULL, NULL, 1795133767.825725, 20777);
+INSERT INTO events_20777 VALUES (5, 13, 3, 2, 'feedback', '\x5129e519ab7bfefd84696bf927c05322', 2, NULL, '0.75', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 14, 1, 2, 'feedback', '\x5129500a6b7d1c92882a59e52d95d288', 2, NULL, '0.25', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 15, 2, 2, 'feedback', '\x512934a79b3b8623009a9d1ba29e9859', 2, NULL, '0.5', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 16, 5, 2, 'feedback', '\x512940bacef98b9d27bbed0fcd8fc773', 0, NULL, '0.0', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 17, 6, 2, 'feedback', '\x512918136e801e01ebb8fd4708ec2d0a', 2, NULL, '0.25', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 18, 7, 2, 'feedback', '\x512952715aa22099ceef15df530da933', 2, NULL, '0.5', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 19, 8, 2, 'feedback', '\x5129b80add7606f897ebaa2a8b276f45', 2, NULL, '0.75', 0.006937980651855469, 1795133767.832663, 20777);
+INSERT INTO events_20777 VALUES (5, 20, -2, 20, 'replace', NULL, 1, NULL, NULL, NULL, 1795133767.834823, 20777);
+INSERT INTO events_20777 VALUES (5, 21, 9, 2, 'cancel', '\x51294276cf728435e14c839bfbb427b5', 2, NULL, NULL, 0.013100862503051758, 1795133767.838826, 20777);
+INSERT INTO events_20777 VALUES (5, 22, 1, 3, 'decide', '\x5129e84221811ce8270041bb27d0b101', 2, 0.20144296501168307, NULL, NULL, 1795133767.838826, 20777);
+INSERT INTO events_20777 VALUES (5, 23, 2, 3, 'decide', '\x512915ea13eee03d1acfe1f3098f21a0', 2, 0.08889527055132022, NULL, NULL, 1795133767.838826, 20777);
+INSERT INTO events_20777 VALUES (5, 24, 3, 3, 'decide', '\x51295446b646bc7f9e1358aa4963e0b0', 2, 0.4029175231311481, NULL, NULL, 1795133767.838826, 20777);
+INSERT INTO events_20777 VALUES (5, 25, 0, 2, 'feedback', '\x5129c3ac4cb704115204a6678444c146', 2, NULL, '0.0', 0.014545917510986328, 1795133767.840271, 20777);
+INSERT INTO events_20777 VALUES (5, 26, 10, 2, 'feedback', '\x5129302f072315d415719b84955b3424', 2, NULL, '0.0', 0.014545917510986328, 1795133767.840271, 20777);
+INSERT INTO events_20777 VALUES (6, 1, 0, 1, 'decide', '\x5129d53104ff78794f27daceebd6fcc3', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 2, 1, 1, 'decide', '\x5129eefc7f9d4a611c815016598e03b3', 2, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 3, 2, 1, 'decide', '\x5129489868cd2519a7e3570996626af1', 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 4, 3, 1, 'decide', '\x512981ecffbf1f35994e7837904a9a9f', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 5, 4, 1, 'decide', '\x512990f824521bd8853c6d1310886a06', 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 6, 5, 1, 'decide', '\x512912a3c80a60a36e19a54941c16812', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 7, 6, 1, 'decide', '\x5129fcd32f64ec09809bb045b483be8a', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 8, 7, 1, 'decide', '\x5129db8d2950b933511f872d242e77ab', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 9, 8, 1, 'decide', '\x5129a0b282dd9b98509adafbe9562dd6', 2, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 10, 9, 1, 'decide', '\x5129d6f338e63196a215c63e0b937203', 0, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 11, 10, 1, 'decide', '\x51295a2c9526287eeb657ebb70e3d03c', 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 12, 11, 1, 'decide', '\x512910e2b8b502750869b030e1774bcf', 1, 0.3333333333333333, NULL, NULL, 1795133767.846401, 20777);
+INSERT INTO events_20777 VALUES (6, 13, 3, 2, 'feedback', '\x512981ecffbf1f35994e7837904a9a9f', 0, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 14, 1, 2, 'feedback', '\x5129eefc7f9d4a611c815016598e03b3', 2, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 15, 2, 2, 'feedback', '\x5129489868cd2519a7e3570996626af1', 1, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 16, 5, 2, 'feedback', '\x512912a3c80a60a36e19a54941c16812', 0, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 17, 6, 2, 'feedback', '\x5129fcd32f64ec09809bb045b483be8a', 0, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 18, 7, 2, 'feedback', '\x5129db8d2950b933511f872d242e77ab', 0, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 19, 8, 2, 'feedback', '\x5129a0b282dd9b98509adafbe9562dd6', 2, NULL, '[0.25, 0.5, 1.0]', 0.006989002227783203, 1795133767.85339, 20777);
+INSERT INTO events_20777 VALUES (6, 20, 9, 2, 'cancel', '\x5129d6f338e63196a215c63e0b937203', 0, NULL, NULL, 0.009599924087524414, 1795133767.856001, 20777);
+INSERT INTO events_20777 VALUES (6, 21, 1, 3, 'decide', '\x5129fef9a3b90bc5b7786d77ededdb5f', 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, 20777);
+INSERT INTO events_20777 VALUES (6, 22, 2, 3, 'decide', '\x512962f550be2fe87fbb1f056675b49c', 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, 20777);
+INSERT INTO events_20777 VALUES (6, 23, 3, 3, 'decide', '\x5129ae6b0d0c52c1203e3abde79305d8', 2, 0.5538464269815097, NULL, NULL, 1795133767.856001, 20777);
+INSERT INTO events_20777 VALUES (6, 24, 0, 2, 'feedback', '\x5129d53104ff78794f27daceebd6fcc3', 0, NULL, '[0.25, 0.5, 1.0]', 0.01070094108581543, 1795133767.857102, 20777);
+INSERT INTO events_20777 VALUES (6, 25, 10, 2, 'feedback', '\x51295a2c9526287eeb657ebb70e3d03c', 1, NULL, '[0.25, 0.5, 1.0]', 0.01070094108581543, 1795133767.857102, 20777);
+INSERT INTO events_20777 VALUES (7, 1, 0, 1, 'decide', '\x512980d9d7d3123b35708c7012a0e9c0', 0, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 2, 0, 2, 'decide', '\x51296ea7eaefa0773c5613be0b3941ba', 1, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 3, 0, 3, 'decide', '\x5129d354e3536cc63beb533691cbe229', 2, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 4, 0, 4, 'decide', '\x5129770a59f41864cbad7e0eeb1038af', 0, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 5, 0, 5, 'decide', '\x5129f6aec120f09e5b100a54b92dd28d', 1, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 6, 0, 6, 'decide', '\x512901307f9f5b5dd368010a70134392', 2, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 7, 0, 7, 'decide', '\x51293373362a40014b447e68533a4406', 0, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 8, 0, 8, 'decide', '\x51296d715ce60bdaed21bbb2fd7c7f12', 1, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 9, 0, 9, 'decide', '\x51296835bd30cd6b0b4b7dc3fa2e0109', 2, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 10, 0, 10, 'decide', '\x51290e4c58e0fc9cd115b98a799a9ab2', 0, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 11, 0, 11, 'decide', '\x51290296fb5772bc6f9f1fe0f00f43f7', 1, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 12, 0, 12, 'decide', '\x51293f795e29a552ee7b45af56ea25b4', 2, 1, NULL, NULL, 1795133767.8644, 20777);
+INSERT INTO events_20777 VALUES (7, 13, 0, 13, 'feedback', '\x5129770a59f41864cbad7e0eeb1038af', 0, NULL, '0.75', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 14, 0, 14, 'feedback', '\x51296ea7eaefa0773c5613be0b3941ba', 1, NULL, '0.25', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 15, 0, 15, 'feedback', '\x5129d354e3536cc63beb533691cbe229', 2, NULL, '0.5', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 16, 0, 16, 'feedback', '\x512901307f9f5b5dd368010a70134392', 2, NULL, '0.0', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 17, 0, 17, 'feedback', '\x51293373362a40014b447e68533a4406', 0, NULL, '0.25', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 18, 0, 18, 'feedback', '\x51296d715ce60bdaed21bbb2fd7c7f12', 1, NULL, '0.5', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 19, 0, 19, 'feedback', '\x51296835bd30cd6b0b4b7dc3fa2e0109', 2, NULL, '0.75', 0.006837129592895508, 1795133767.871237, 20777);
+INSERT INTO events_20777 VALUES (7, 20, 0, 20, 'cancel', '\x51290e4c58e0fc9cd115b98a799a9ab2', 0, NULL, NULL, 0.009268999099731445, 1795133767.873669, 20777);
+INSERT INTO events_20777 VALUES (7, 21, 0, 21, 'decide', '\x512994375a0886a194b3c5a044aab946', 0, 1, NULL, NULL, 1795133767.873669, 20777);
+INSERT INTO events_20777 VALUES (7, 22, 0, 22, 'decide', '\x512963ee7ed2d19a121fbff5588456d1', 0, 1, NULL, NULL, 1795133767.873669, 20777);
+INSERT INTO events_20777 VALUES (7, 23, 0, 23, 'decide', '\x5129a013e874bb88c2e42a8e37a8d98c', 0, 1, NULL, NULL, 1795133767.873669, 20777);
+INSERT INTO events_20777 VALUES (7, 24, 0, 24, 'feedback', '\x512980d9d7d3123b35708c7012a0e9c0', 0, NULL, '0.0', 0.010259151458740234, 1795133767.874659, 20777);
+INSERT INTO events_20777 VALUES (7, 25, 0, 25, 'feedback', '\x51290296fb5772bc6f9f1fe0f00f43f7', 1, NULL, '0.0', 0.010259151458740234, 1795133767.874659, 20777);
+INSERT INTO events_20777 VALUES (8, 1, 0, 1, 'decide', '\x5129029c08d04fc25065fa4053ab54b5', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 2, 1, 1, 'decide', '\x51296208b6d71d520357b4f775277aca', 2, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 3, 2, 1, 'decide', '\x5129c198fb7e0bf6bf152f64a88e10e0', 1, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 4, 3, 1, 'decide', '\x51297761723cdcb5c7fc6339300ca983', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 5, 4, 1, 'decide', '\x51297ffb6a692002601dc8b6de34de35', 1, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 6, 5, 1, 'decide', '\x5129e5a9102ae9bf294b093e48b52756', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 7, 6, 1, 'decide', '\x5129b8809ea14206ad0213517f6add01', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 8, 7, 1, 'decide', '\x5129d5bd95318333322c65a1b2730134', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 9, 8, 1, 'decide', '\x5129a41cd1062562be9d8809c658e55b', 2, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 10, 9, 1, 'decide', '\x51291566f4f0e4185cc608f2efe0d4c1', 0, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 11, 10, 1, 'decide', '\x5129c414ae34ab6eeba6288c8a24284a', 1, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 12, 11, 1, 'decide', '\x512997240f71ef299ad510b35a3ed1c3', 1, 0.3333333333333333, NULL, NULL, 1795133767.885437, 20777);
+INSERT INTO events_20777 VALUES (8, 13, 3, 2, 'feedback', '\x51297761723cdcb5c7fc6339300ca983', 0, NULL, '0.75', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 14, 1, 2, 'feedback', '\x51296208b6d71d520357b4f775277aca', 2, NULL, '0.25', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 15, 2, 2, 'feedback', '\x5129c198fb7e0bf6bf152f64a88e10e0', 1, NULL, '0.5', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 16, 5, 2, 'feedback', '\x5129e5a9102ae9bf294b093e48b52756', 0, NULL, '0.0', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 17, 6, 2, 'feedback', '\x5129b8809ea14206ad0213517f6add01', 0, NULL, '0.25', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 18, 7, 2, 'feedback', '\x5129d5bd95318333322c65a1b2730134', 0, NULL, '0.5', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 19, 8, 2, 'feedback', '\x5129a41cd1062562be9d8809c658e55b', 2, NULL, '0.75', 0.00704193115234375, 1795133767.892479, 20777);
+INSERT INTO events_20777 VALUES (8, 20, 9, 2, 'cancel', '\x51291566f4f0e4185cc608f2efe0d4c1', 0, NULL, NULL, 0.009506940841674805, 1795133767.894944, 20777);
+INSERT INTO events_20777 VALUES (8, 21, 2, 3, 'decide', '\x512992beb6fbaabac9043e027e6b015d', 2, 0.39583353871138627, NULL, NULL, 1795133767.894944, 20777);
+INSERT INTO events_20777 VALUES (8, 22, 1, 3, 'decide', '\x5129e0ee44633e7a9aa4c80b27a18224', 1, 0.4198455660456838, NULL, NULL, 1795133767.894944, 20777);
+INSERT INTO events_20777 VALUES (8, 23, 6, 3, 'decide', '\x51293b424053ec058ee4c2f198c01b60', 1, 0.4198455660456838, NULL, NULL, 1795133767.894944, 20777);
+INSERT INTO events_20777 VALUES (8, 24, 0, 2, 'feedback', '\x5129029c08d04fc25065fa4053ab54b5', 0, NULL, '0.0', 0.010612010955810547, 1795133767.896049, 20777);
+INSERT INTO events_20777 VALUES (8, 25, 10, 2, 'feedback', '\x5129c414ae34ab6eeba6288c8a24284a', 1, NULL, '0.0', 0.010612010955810547, 1795133767.896049, 20777);
+INSERT INTO events_20777 VALUES (9, 1, 0, 1, 'decide', '\x51294ce0ce0ecf012f29f7dec38b12c2', 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 2, 0, 2, 'decide', '\x5129229b4d889f8012e0490235e4bf9d', 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 3, 0, 3, 'decide', '\x512909b021d4484ecef3d8a0cbcbb356', 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 4, 0, 4, 'decide', '\x5129bb5afdc7ed5a9eb6bf8ae3a18103', 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 5, 0, 5, 'decide', '\x5129488bee6eb37c51614f88cee372a5', 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 6, 0, 6, 'decide', '\x5129d0eea035bef591ee231b99277071', 0, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 7, 0, 7, 'decide', '\x51297d381d647c4d39fc90d93fb43dfc', 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 8, 0, 8, 'decide', '\x51293706ed72a7f119f0e053ba1e989f', 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 9, 0, 9, 'decide', '\x512926d1a414d17dfd2fec50a6c6012c', 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 10, 0, 10, 'decide', '\x5129cef0d337e0918276d79b6f8ea858', 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 11, 0, 11, 'decide', '\x5129efaf7f7ea18fd6ce22ab11aba3f8', 2, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 12, 0, 12, 'decide', '\x5129e0d6ef1835eff9ebe33df44b5a0e', 1, 0.3333333333333333, NULL, NULL, 1795133767.902731, 20777);
+INSERT INTO events_20777 VALUES (9, 13, 0, 13, 'feedback', '\x5129bb5afdc7ed5a9eb6bf8ae3a18103', 2, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 14, 0, 14, 'feedback', '\x5129229b4d889f8012e0490235e4bf9d', 0, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 15, 0, 15, 'feedback', '\x512909b021d4484ecef3d8a0cbcbb356', 1, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 16, 0, 16, 'feedback', '\x5129d0eea035bef591ee231b99277071', 0, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 17, 0, 17, 'feedback', '\x51297d381d647c4d39fc90d93fb43dfc', 2, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 18, 0, 18, 'feedback', '\x51293706ed72a7f119f0e053ba1e989f', 1, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 19, 0, 19, 'feedback', '\x512926d1a414d17dfd2fec50a6c6012c', 1, NULL, '[0.25, 0.5, 1.0]', 0.007140159606933594, 1795133767.909871, 20777);
+INSERT INTO events_20777 VALUES (9, 20, 0, 20, 'cancel', '\x5129cef0d337e0918276d79b6f8ea858', 2, NULL, NULL, 0.009598016738891602, 1795133767.912329, 20777);
+INSERT INTO events_20777 VALUES (9, 21, 0, 21, 'decide', '\x512929c2ea9a9df81684eaf2f21b68ef', 2, 0.417655288459673, NULL, NULL, 1795133767.912329, 20777);
+INSERT INTO events_20777 VALUES (9, 22, 0, 22, 'decide', '\x5129ad1ca7b8793c2972d52cdaa75fce', 1, 0.2851593877619446, NULL, NULL, 1795133767.912329, 20777);
+INSERT INTO events_20777 VALUES (9, 23, 0, 23, 'decide', '\x512982d9c917c02fc9e3cb74469ba649', 1, 0.2551990600398678, NULL, NULL, 1795133767.912329, 20777);
+INSERT INTO events_20777 VALUES (9, 24, 0, 24, 'feedback', '\x51294ce0ce0ecf012f29f7dec38b12c2', 0, NULL, '[0.25, 0.5, 1.0]', 0.010815143585205078, 1795133767.913546, 20777);
+INSERT INTO events_20777 VALUES (9, 25, 0, 25, 'feedback', '\x5129efaf7f7ea18fd6ce22ab11aba3f8', 2, NULL, '[0.25, 0.5, 1.0]', 0.010815143585205078, 1795133767.913546, 20777);
+INSERT INTO events_20777 VALUES (10, 1, 0, 1, 'decide', '\x5129e837a5b8ddc82165720f7c487e3b', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 2, 0, 2, 'decide', '\x5129a3fee5fc8d846511bf4f099e1a27', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 3, 0, 3, 'decide', '\x5129734cb87a788ed681ded2804abcb6', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 4, 0, 4, 'decide', '\x5129b41b407e633f32e47da137e6149a', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 5, 0, 5, 'decide', '\x51295efffbeb8e8421de6318eabbea24', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 6, 0, 6, 'decide', '\x5129e98d2301e87b1734335ac41323c5', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 7, 0, 7, 'decide', '\x5129063836c3b48e7881dcbc4be868ea', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 8, 0, 8, 'decide', '\x512903e392b740ed1a4658ef8d2e909b', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 9, 0, 9, 'decide', '\x5129c90b4986e594093599fe7a1db893', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 10, 0, 10, 'decide', '\x51296127a6eb14dd6cf73ac14a1fc8f0', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 11, 0, 11, 'decide', '\x512939d170b01193ba39c6901f0c07ca', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 12, 0, 12, 'decide', '\x5129bbe513209df0a6e0c6b54e810ecf', 1, 1, NULL, NULL, 1795133767.924776, 20777);
+INSERT INTO events_20777 VALUES (10, 13, 0, 13, 'feedback', '\x5129b41b407e633f32e47da137e6149a', 1, NULL, '0.75', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 14, 0, 14, 'feedback', '\x5129a3fee5fc8d846511bf4f099e1a27', 1, NULL, '0.25', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 15, 0, 15, 'feedback', '\x5129734cb87a788ed681ded2804abcb6', 1, NULL, '0.5', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 16, 0, 16, 'feedback', '\x5129e98d2301e87b1734335ac41323c5', 1, NULL, '0.0', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 17, 0, 17, 'feedback', '\x5129063836c3b48e7881dcbc4be868ea', 1, NULL, '0.25', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 18, 0, 18, 'feedback', '\x512903e392b740ed1a4658ef8d2e909b', 1, NULL, '0.5', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 19, 0, 19, 'feedback', '\x5129c90b4986e594093599fe7a1db893', 1, NULL, '0.75', 0.007009983062744141, 1795133767.931786, 20777);
+INSERT INTO events_20777 VALUES (10, 20, 0, 20, 'cancel', '\x51296127a6eb14dd6cf73ac14a1fc8f0', 1, NULL, NULL, 0.009510993957519531, 1795133767.934287, 20777);
+INSERT INTO events_20777 VALUES (10, 21, 0, 21, 'decide', '\x5129604bc5f7203bb39e7d1974d72475', 0, 1, NULL, NULL, 1795133767.934287, 20777);
+INSERT INTO events_20777 VALUES (10, 22, 0, 22, 'decide', '\x51297f730d8d9e5a02976263b8964bf2', 0, 1, NULL, NULL, 1795133767.934287, 20777);
+INSERT INTO events_20777 VALUES (10, 23, 0, 23, 'decide', '\x5129ccb76e79b2390b7a6de0d64dbf06', 0, 1, NULL, NULL, 1795133767.934287, 20777);
+INSERT INTO events_20777 VALUES (10, 24, 0, 24, 'feedback', '\x5129e837a5b8ddc82165720f7c487e3b', 1, NULL, '0.0', 0.010627985000610352, 1795133767.935404, 20777);
+INSERT INTO events_20777 VALUES (10, 25, 0, 25, 'feedback', '\x512939d170b01193ba39c6901f0c07ca', 1, NULL, '0.0', 0.010627985000610352, 1795133767.935404, 20777);
+INSERT INTO events_20777 VALUES (11, 1, 0, 1, 'decide', '\x5129409fde6dbd09f9f127cad19310a8', 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 2, 0, 2, 'decide', '\x5129905ee837097bb1c451dba3521a76', 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 3, 0, 3, 'decide', '\x5129a6c15e022e9679b946386e6472e2', 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 4, 0, 4, 'decide', '\x5129d0c0f17c0ada0b184ee1cb698c6c', 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 5, 0, 5, 'decide', '\x5129ba6b1499a1be57530c949da4479f', 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 6, 0, 6, 'decide', '\x5129c3ee294329d39ede0de89595138d', 0, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 7, 0, 7, 'decide', '\x51296e67f2ecf5aa7168ae0550d00b91', 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 8, 0, 8, 'decide', '\x512906f0e4d153eb02c2d3c1153b1174', 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 9, 0, 9, 'decide', '\x512964614bac4c5289300bb7d11e1116', 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 10, 0, 10, 'decide', '\x5129969585ba48e3e20327df442a845d', 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 11, 0, 11, 'decide', '\x51295a603be40792a5c7268912b1f462', 2, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 12, 0, 12, 'decide', '\x512946af99bb13bd30a01ab92443dd10', 1, 0.3333333333333333, NULL, NULL, 1795133767.942166, 20777);
+INSERT INTO events_20777 VALUES (11, 13, 0, 13, 'feedback', '\x5129d0c0f17c0ada0b184ee1cb698c6c', 2, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 14, 0, 14, 'feedback', '\x5129905ee837097bb1c451dba3521a76', 0, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 15, 0, 15, 'feedback', '\x5129a6c15e022e9679b946386e6472e2', 1, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 16, 0, 16, 'feedback', '\x5129c3ee294329d39ede0de89595138d', 0, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 17, 0, 17, 'feedback', '\x51296e67f2ecf5aa7168ae0550d00b91', 2, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 18, 0, 18, 'feedback', '\x512906f0e4d153eb02c2d3c1153b1174', 1, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 19, 0, 19, 'feedback', '\x512964614bac4c5289300bb7d11e1116', 1, NULL, '[0.25, 0.5, 1.0]', 0.006999969482421875, 1795133767.949166, 20777);
+INSERT INTO events_20777 VALUES (11, 20, 0, 20, 'cancel', '\x5129969585ba48e3e20327df442a845d', 2, NULL, NULL, 0.009407997131347656, 1795133767.951574, 20777);
+INSERT INTO events_20777 VALUES (11, 21, 0, 21, 'decide', '\x512945e11844f60154ff955e24f5f57b', 2, 0.5093370103471431, NULL, NULL, 1795133767.951574, 20777);
+INSERT INTO events_20777 VALUES (11, 22, 0, 22, 'decide', '\x512903659054fc98b592d88ef7f20bdf', 1, 0.2837392102541094, NULL, NULL, 1795133767.951574, 20777);
+INSERT INTO events_20777 VALUES (11, 23, 0, 23, 'decide', '\x512913382ac0b59d8c283400edd3f564', 1, 0.28613637463115105, NULL, NULL, 1795133767.951574, 20777);
+INSERT INTO events_20777 VALUES (11, 24, 0, 24, 'feedback', '\x5129409fde6dbd09f9f127cad19310a8', 0, NULL, '[0.25, 0.5, 1.0]', 0.010442972183227539, 1795133767.952609, 20777);
+INSERT INTO events_20777 VALUES (11, 25, 0, 25, 'feedback', '\x51295a603be40792a5c7268912b1f462', 2, NULL, '[0.25, 0.5, 1.0]', 0.010442972183227539, 1795133767.952609, 20777);
+INSERT INTO events_20777 VALUES (12, 1, 0, 1, 'decide', '\x512947089f5b4c4f53acba2183ccd717', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 2, 1, 1, 'decide', '\x512956f801d723ff2ed9bcdaed616ea4', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 3, 2, 1, 'decide', '\x51296d9e58db968a5bbb6ece88d38e44', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 4, 3, 1, 'decide', '\x512968fac56da7179234cb1aa6034f5f', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 5, 4, 1, 'decide', '\x5129e84eec722ae50328712510d5f3d9', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 6, 5, 1, 'decide', '\x5129edc1c9cf22dc4338b8e8a07d000d', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 7, 6, 1, 'decide', '\x5129e8d5dc828247b0dd19120bfe8ad9', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 8, 7, 1, 'decide', '\x51295ada292d560175e2fc20a5ad3c6f', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 9, 8, 1, 'decide', '\x512952e9affedeedd986392ceeb8d273', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 10, 9, 1, 'decide', '\x512902822c62f4dc1d362cf768b03fed', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 11, 10, 1, 'decide', '\x5129a7e8447646bd565eb6f532499c39', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 12, 11, 1, 'decide', '\x5129a1a8b3c98ef6195909c3a51ecfc8', 0, 1, NULL, NULL, 1795133767.960018, 20777);
+INSERT INTO events_20777 VALUES (12, 13, 3, 2, 'feedback', '\x512968fac56da7179234cb1aa6034f5f', 0, NULL, '0.75', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 14, 1, 2, 'feedback', '\x512956f801d723ff2ed9bcdaed616ea4', 0, NULL, '0.25', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 15, 2, 2, 'feedback', '\x51296d9e58db968a5bbb6ece88d38e44', 0, NULL, '0.5', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 16, 5, 2, 'feedback', '\x5129edc1c9cf22dc4338b8e8a07d000d', 0, NULL, '0.0', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 17, 6, 2, 'feedback', '\x5129e8d5dc828247b0dd19120bfe8ad9', 0, NULL, '0.25', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 18, 7, 2, 'feedback', '\x51295ada292d560175e2fc20a5ad3c6f', 0, NULL, '0.5', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 19, 8, 2, 'feedback', '\x512952e9affedeedd986392ceeb8d273', 0, NULL, '0.75', 0.006899118423461914, 1795133767.966917, 20777);
+INSERT INTO events_20777 VALUES (12, 20, 9, 2, 'cancel', '\x512902822c62f4dc1d362cf768b03fed', 0, NULL, NULL, 0.009478092193603516, 1795133767.969496, 20777);
+INSERT INTO events_20777 VALUES (12, 21, 1, 3, 'decide', '\x51290936bc7b1be1afc5869818419628', 1, 1, NULL, NULL, 1795133767.969496, 20777);
+INSERT INTO events_20777 VALUES (12, 22, 2, 3, 'decide', '\x5129c5e1128ee6793a480e7462a769a0', 1, 1, NULL, NULL, 1795133767.969496, 20777);
+INSERT INTO events_20777 VALUES (12, 23, 3, 3, 'decide', '\x512980a5bc96077d052c1335fa441cc2', 1, 1, NULL, NULL, 1795133767.969496, 20777);
+INSERT INTO events_20777 VALUES (12, 24, 0, 2, 'feedback', '\x512947089f5b4c4f53acba2183ccd717', 0, NULL, '0.0', 0.01044607162475586, 1795133767.970464, 20777);
+INSERT INTO events_20777 VALUES (12, 25, 10, 2, 'feedback', '\x5129a7e8447646bd565eb6f532499c39', 0, NULL, '0.0', 0.01044607162475586, 1795133767.970464, 20777);
+INSERT INTO events_20777 VALUES (12, 26, -1, 1, 'change', NULL, NULL, NULL, '{"expiry_seconds": [null, 1800.0]}', NULL, 1795133767.971278, 20777);
+INSERT INTO events_20777 VALUES (12, 27, -1, 2, 'change', NULL, NULL, NULL, '{"on_expiry": ["drop", 0.25]}', NULL, 1795133767.97611, 20777);
+INSERT INTO events_20777 VALUES (12, 28, -1, 3, 'change', NULL, NULL, NULL, '{"limits": [{"outstanding": 10000000}, {"outstanding": 50}]}', NULL, 1795133767.980821, 20777);
+INSERT INTO events_20777 VALUES (12, 29, -1, 4, 'change', NULL, NULL, NULL, '{"retention_seconds": [null, 60.0]}', NULL, 1795133767.985537, 20777);
+INSERT INTO events_20777 VALUES (13, 1, 0, 1, 'decide', '\x5129a0d073b85b795b6b0b49574be10f', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 2, 1, 1, 'decide', '\x5129da0763218eaefb527bec0ea08734', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 3, 2, 1, 'decide', '\x5129071d34c0519bb5b8ebef6b5615dc', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 4, 3, 1, 'decide', '\x51294487923bf3d11364b70d8248bb85', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 5, 4, 1, 'decide', '\x512977cd7370f1e4ae9f31d852be56c4', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 6, 5, 1, 'decide', '\x51292e193303b466533ea0e80cc0d9d2', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 7, 6, 1, 'decide', '\x5129b8ae115d11f8c4d02c7be65b7521', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 8, 7, 1, 'decide', '\x5129f2707feb0e299949b8a700d40d48', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 9, 8, 1, 'decide', '\x5129e2bb28e5f0ecf58f0eb08f5d1b2f', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 10, 9, 1, 'decide', '\x5129fc23be5d149295605c4c9695e6a0', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 11, 10, 1, 'decide', '\x512953f8037c9da1a1fed94bbf46bf7f', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 12, 11, 1, 'decide', '\x5129cfc4fcfbe8e745a11d232f62c090', 0, 1, NULL, NULL, 1795133767.997016, 20777);
+INSERT INTO events_20777 VALUES (13, 13, 3, 2, 'feedback', '\x51294487923bf3d11364b70d8248bb85', 0, NULL, '0.75', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 14, 1, 2, 'feedback', '\x5129da0763218eaefb527bec0ea08734', 0, NULL, '0.25', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 15, 2, 2, 'feedback', '\x5129071d34c0519bb5b8ebef6b5615dc', 0, NULL, '0.5', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 16, 5, 2, 'feedback', '\x51292e193303b466533ea0e80cc0d9d2', 0, NULL, '0.0', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 17, 6, 2, 'feedback', '\x5129b8ae115d11f8c4d02c7be65b7521', 0, NULL, '0.25', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 18, 7, 2, 'feedback', '\x5129f2707feb0e299949b8a700d40d48', 0, NULL, '0.5', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 19, 8, 2, 'feedback', '\x5129e2bb28e5f0ecf58f0eb08f5d1b2f', 0, NULL, '0.75', 0.0070459842681884766, 1795133768.004062, 20777);
+INSERT INTO events_20777 VALUES (13, 20, -2, 20, 'grow', NULL, 3, NULL, NULL, NULL, 1795133768.007617, 20777);
+INSERT INTO events_20777 VALUES (13, 21, 9, 2, 'cancel', '\x5129fc23be5d149295605c4c9695e6a0', 0, NULL, NULL, 0.015845060348510742, 1795133768.012861, 20777);
+INSERT INTO events_20777 VALUES (13, 22, 1, 3, 'decide', '\x51290754247f53a926eb9ec36f8b02dd', 1, 1, NULL, NULL, 1795133768.012861, 20777);
+INSERT INTO events_20777 VALUES (13, 23, 2, 3, 'decide', '\x5129d18fe619d24930664e1f93685017', 1, 1, NULL, NULL, 1795133768.012861, 20777);
+INSERT INTO events_20777 VALUES (13, 24, 3, 3, 'decide', '\x5129526b101717022af27a6b1475c557', 1, 1, NULL, NULL, 1795133768.012861, 20777);
+INSERT INTO events_20777 VALUES (13, 25, 0, 2, 'feedback', '\x5129a0d073b85b795b6b0b49574be10f', 0, NULL, '0.0', 0.01817607879638672, 1795133768.015192, 20777);
+INSERT INTO events_20777 VALUES (13, 26, 10, 2, 'feedback', '\x512953f8037c9da1a1fed94bbf46bf7f', 0, NULL, '0.0', 0.01817607879638672, 1795133768.015192, 20777);
+INSERT INTO events_20777 VALUES (5, 27, 0, 3, 'decide', '\x5129c4db8bb05c5986d1bc1cbad0b29c', 0, 0.8892603657953796, NULL, NULL, 1795133768.060822, 20777);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (1, 'pool', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "exp3", "actions": 3}}, "reward_range": [-1.0, 1.0], "expiry_seconds": 3600.0, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1795133767.741232, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (2, 'default', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "ucb1", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": 0.001, "on_expiry": 0.5, "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["beside", "float64", 64], ["end", "float64", 72], ["enough", "float64", 80], ["leader", "int64", 88], ["until", "int64", 96], ["most", "int64", 104], ["mean", "(''<f8'', (3,))", 112], ["radius", "(''<f8'', (3,))", 136], ["total", "(''<f8'', (3,))", 160], ["seen", "(''<i8'', (3,))", 184], ["predicted", "(''<i8'', (3,))", 208]]', 0, 1795133767.764221, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (3, 'queues', '{"actions": ["a", "b", "c"], "forecaster": {"name": "qpmd", "learner": {"name": "percontext", "learner": {"name": "ucb1", "actions": 3}, "contexts": 2}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["last", "int64", 16], ["copies", "([(''predictions'', ''<i8''), (''answering'', ''<i8''), (''since'', ''<f8''), (''per'', ''<f8''), (''width'', ''<f8''), (''first'', ''<f8''), (''second'', ''<f8''), (''third'', ''<f8''), (''beside'', ''<f8''), (''end'', ''<f8''), (''enough'', ''<f8''), (''leader'', ''<i8''), (''until'', ''<i8''), (''most'', ''<i8''), (''mean'', ''<f8'', (3,)), (''radius'', ''<f8'', (3,)), (''total'', ''<f8'', (3,)), (''seen'', ''<i8'', (3,)), (''predicted'', ''<i8'', (3,))], (2,))", 24]]', 0, 1795133767.784862, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (4, 'line', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "linucb", "actions": 3, "features": 2, "width": 1.0, "ridge": 1.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 100}, "retention_seconds": null, "retired": []}', 3, '[["predictions", "int64", 0], ["answering", "int64", 8], ["root", "(''<f8'', (3, 2, 2))", 16], ["theta", "(''<f8'', (3, 2))", 112], ["along", "(''<f8'', (4,))", 160], ["index", "(''<f8'', (3,))", 192], ["predicted", "(''<i8'', (3,))", 216]]', 0, 1795133767.804016, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (5, 'replaced', '{"actions": ["a", "new", "c"], "forecaster": {"name": "bold", "learner": {"name": "thompsonbernoulli", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": 60.0, "retired": [[1, "b", 12, 20]]}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["total", "(''<f8'', (3,))", 16], ["seen", "(''<f8'', (3,))", 40]]', 0, 1795133767.821519, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (6, 'full', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "hedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1795133767.842103, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (7, 'archived', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "klucb", "actions": 3, "c": 3.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 3, '[["predictions", "int64", 0], ["answering", "int64", 8], ["enough", "float64", 16], ["leader", "int64", 24], ["until", "int64", 32], ["most", "int64", 40], ["rival", "float64", 48], ["end", "float64", 56], ["mean", "(''<f8'', (3,))", 64], ["total", "(''<f8'', (3,))", 88], ["index", "(''<f8'', (3,))", 112], ["below", "(''<f8'', (3,))", 136], ["good", "(''<f8'', (3,))", 160], ["seen", "(''<i8'', (3,))", 184], ["predicted", "(''<i8'', (3,))", 208], ["solved", "(''<i8'', (3,))", 232]]', 0, 1795133767.85965, 1795133767.875528);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (8, 'values', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "percontext", "learner": {"name": "exp3", "actions": 3}, "contexts": 2}, "pools": "value"}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["last", "int64", 16], ["copies", "([(''predictions'', ''<i8''), (''answering'', ''<i8''), (''loss'', ''<f8'', (3,)), (''weight'', ''<f8'', (3,))], (2,))", 24]]', 0, 1795133767.880596, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (9, 'paced', '{"actions": ["a", "b", "c"], "forecaster": {"name": "paced", "learner": {"name": "hedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["loss", "(''<f8'', (3,))", 16], ["weight", "(''<f8'', (3,))", 40]]', 0, 1795133767.898057, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (10, 'second', '{"actions": ["a", "b", "c"], "forecaster": {"name": "sdb", "learner": {"name": "ucb1", "actions": 3}, "prior": [[0, 1.0], [2, 0.0]]}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["beside", "float64", 64], ["end", "float64", 72], ["enough", "float64", 80], ["leader", "int64", 88], ["until", "int64", 96], ["most", "int64", 104], ["mean", "(''<f8'', (3,))", 112], ["radius", "(''<f8'', (3,))", 136], ["total", "(''<f8'', (3,))", 160], ["seen", "(''<i8'', (3,))", 184], ["predicted", "(''<i8'', (3,))", 208]]', 0, 1795133767.916339, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (11, 'counts', '{"actions": ["a", "b", "c"], "forecaster": {"name": "direct", "learner": {"name": "delayedhedge", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": []}', 1, '[["predictions", "int64", 0], ["answering", "int64", 8], ["open", "int64", 16], ["total", "float64", 24], ["loss", "(''<f8'', (3,))", 32], ["weight", "(''<f8'', (3,))", 56]]', 0, 1795133767.937457, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (12, 'changed', '{"actions": ["a", "b", "c"], "forecaster": {"name": "bold", "learner": {"name": "ucb1", "actions": 3}}, "reward_range": [0.0, 1.0], "expiry_seconds": 1800.0, "on_expiry": 0.25, "seed": 7, "limits": {"outstanding": 50}, "retention_seconds": 60.0, "retired": [], "changes": 4}', 2, '[["predictions", "int64", 0], ["answering", "int64", 8], ["since", "float64", 16], ["per", "float64", 24], ["width", "float64", 32], ["first", "float64", 40], ["second", "float64", 48], ["third", "float64", 56], ["beside", "float64", 64], ["end", "float64", 72], ["enough", "float64", 80], ["leader", "int64", 88], ["until", "int64", 96], ["most", "int64", 104], ["mean", "(''<f8'', (3,))", 112], ["radius", "(''<f8'', (3,))", 136], ["total", "(''<f8'', (3,))", 160], ["seen", "(''<i8'', (3,))", 184], ["predicted", "(''<i8'', (3,))", 208]]', 0, 1795133767.954938, NULL);
+INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (13, 'grown', '{"actions": ["a", "b", "c", "d"], "forecaster": {"name": "bold", "learner": {"name": "klucb", "actions": 4, "c": 3.0}}, "reward_range": [0.0, 1.0], "expiry_seconds": null, "on_expiry": "drop", "seed": 7, "limits": {"outstanding": 10000000}, "retention_seconds": null, "retired": [], "added": [20]}', 3, '[["predictions", "int64", 0], ["answering", "int64", 8], ["enough", "float64", 16], ["leader", "int64", 24], ["until", "int64", 32], ["most", "int64", 40], ["rival", "float64", 48], ["end", "float64", 56], ["mean", "(''<f8'', (4,))", 64], ["total", "(''<f8'', (4,))", 96], ["index", "(''<f8'', (4,))", 128], ["below", "(''<f8'', (4,))", 160], ["good", "(''<f8'', (4,))", 192], ["seen", "(''<i8'', (4,))", 224], ["predicted", "(''<i8'', (4,))", 256], ["solved", "(''<i8'', (4,))", 288]]', 0, 1795133767.991748, NULL);
+INSERT INTO folds VALUES (1, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [6, 5, 4], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [5, 3, 1], "rewards": [[5, 1.5, 0.875], [2, 0.5, 0.25], [2, 1.0, 0.625]], "defaults": [0, 0, 0], "waits": [[5, -23.727629105467628, 112.85780106004064, -7.28856498513823, 1.5, 0.875], [2, -9.15049913519117, 42.02689500326326, -2.429521661712743, 0.5, 0.25], [2, -9.718086646850972, 47.22060403785159, -4.859043323425486, 1.0, 0.625]], "symbols": {}, "delays": {"12": 7, "16": 2}, "longest": 0.013684988021850586, "series": [[1795133767.747745, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.76143}');
+INSERT INTO folds VALUES (2, 30, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "default": 15}, "outstanding": 0, "peak": 11, "total": 69, "instances": 12, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [0, 0, 0], "peaks": [11, 2, 0], "rewards": [[12, 6.0, 3.0], [3, 1.5, 0.75], [0, 0.0, 0.0]], "defaults": [12, 3, 0], "waits": [[0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {}, "longest": 0.0, "series": [[1795133767.768533, 0, 11, 15, 0]], "spacing": 1.0, "at": 1795133767.799677}');
+INSERT INTO folds VALUES (3, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [2, 3, 0], "peaks": [11, 2, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[9, -43.57619974729667, 211.37793166130677, -14.859503812516554, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "15": 2}, "longest": 0.011655092239379883, "series": [[1795133767.790057, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.801712}');
+INSERT INTO folds VALUES (4, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [7, 4, 4], "before": [0, 0, 0], "open": [3, 1, 1], "peaks": [3, 3, 3], "rewards": [[3, 1.0, 0.625], [3, 0.75, 0.3125], [3, 1.25, 0.8125]], "defaults": [0, 0, 0], "waits": [[3, -14.398133946701167, 69.21970004286096, -4.939385716431668, 1.0, 0.625], [3, -14.398133946701167, 69.21970004286096, -3.704539287323751, 0.75, 0.3125], [3, -14.818157149295004, 73.19259376706755, -6.174232145539586, 1.25, 0.8125]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010895967483520508, "series": [[1795133767.80853, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.819426}');
+INSERT INTO folds VALUES (5, 26, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "replace": 1, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [2, 0, 13], "before": [0, 0, 0], "open": [1, 0, 4], "peaks": [1, 0, 9], "rewards": [[1, 0.0, 0.0], [0, 0.0, 0.0], [8, 3.0, 1.75]], "defaults": [0, 0, 0], "waits": [[1, -4.970744519159213, 24.708301074751358, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [8, -38.285356931301074, 184.04313469068018, -14.91223355747764, 3.0, 1.75]], "symbols": {}, "delays": {"12": 7, "16": 2}, "longest": 0.014545917510986328, "series": [[1795133767.825725, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.840271}');
+INSERT INTO folds VALUES (6, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [6, 4, 5], "before": [0, 0, 0], "open": [0, 2, 3], "peaks": [5, 3, 2], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[5, -24.391093492362657, 119.13026498356385, 0.0, 0.0, 0.0], [2, -9.500841065168006, 45.22372586837176, 0.0, 0.0, 0.0], [2, -9.926834951463102, 49.27102607679472, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.01070094108581543, "series": [[1795133767.846401, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.857102}');
+INSERT INTO folds VALUES (7, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [7, 4, 4], "before": [0, 0, 0], "open": [3, 1, 1], "peaks": [3, 3, 3], "rewards": [[3, 1.0, 0.625], [3, 0.75, 0.3125], [3, 1.25, 0.8125]], "defaults": [0, 0, 0], "waits": [[3, -14.550359717660001, 70.6807728885001, -4.985387285586924, 1.0, 0.625], [3, -14.550359717660001, 70.6807728885001, -3.739040464190193, 0.75, 0.3125], [3, -14.956161856760772, 74.56225916187528, -6.231734106983655, 1.25, 0.8125]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010259151458740234, "series": [[1795133767.8644, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.874659}');
+INSERT INTO folds VALUES (8, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 0, "pulls": [6, 6, 3], "before": [0, 0, 0], "open": [0, 4, 1], "peaks": [5, 4, 1], "rewards": [[5, 1.5, 0.875], [2, 0.5, 0.25], [2, 1.0, 0.625]], "defaults": [0, 0, 0], "waits": [[5, -24.36926015037377, 118.90671630418392, -7.433809252524327, 1.5, 0.875], [2, -9.501641645325115, 45.224689633628856, -2.477936417508109, 0.5, 0.25], [2, -9.911745670032436, 49.121351113703376, -4.955872835016218, 1.0, 0.625]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010612010955810547, "series": [[1795133767.885437, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.896049}');
+INSERT INTO folds VALUES (9, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [3, 6, 6], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [2, 3, 4], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[3, -14.41084824111486, 69.33911646003897, 0.0, 0.0, 0.0], [3, -14.826060446904663, 73.27068945842365, 0.0, 0.0, 0.0], [3, -14.41084824111486, 69.33911646003897, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010815143585205078, "series": [[1795133767.902731, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.913546}');
+INSERT INTO folds VALUES (10, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 2, "seats": 2, "pulls": [3, 12, 0], "before": [0, 0, 0], "open": [3, 2, 0], "peaks": [2, 11, 0], "rewards": [[0, 0.0, 0.0], [9, 3.0, 1.75], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[0, 0.0, 0.0, 0.0, 0.0, 0.0], [9, -43.81146928345288, 213.541048268486, -14.881259982284657, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010627985000610352, "series": [[1795133767.924776, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.935404}');
+INSERT INTO folds VALUES (11, 25, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 1, "seats": 1, "pulls": [3, 6, 6], "before": [0, 0, 0], "open": [0, 3, 2], "peaks": [2, 3, 4], "rewards": [[9, 2.25, 0.5625], [9, 4.5, 2.25], [9, 9.0, 9.0]], "defaults": [0, 0, 0], "waits": [[3, -14.485525024345346, 70.05015758103853, 0.0, 0.0, 0.0], [3, -14.885548468771034, 73.85985107204391, 0.0, 0.0, 0.0], [3, -14.485525024345346, 70.05015758103853, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.010442972183227539, "series": [[1795133767.942166, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.952609}');
+INSERT INTO folds VALUES (12, 29, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [12, 3, 0], "before": [0, 0, 0], "open": [2, 3, 0], "peaks": [11, 2, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0], "waits": [[9, -43.95759006644706, 214.96432519181087, -14.929084920771583, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "14": 2}, "longest": 0.01044607162475586, "series": [[1795133767.960018, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133767.985537}');
+INSERT INTO folds VALUES (13, 26, '{"format": 1, "symbolic": false, "kinds": {"decide": 15, "feedback": 9, "grow": 1, "cancel": 1}, "outstanding": 5, "peak": 11, "total": 81, "instances": 12, "seats": 1, "pulls": [12, 3, 0, 0], "before": [0, 0, 0, 0], "open": [2, 3, 0, 0], "peaks": [11, 2, 0, 0], "rewards": [[9, 3.0, 1.75], [0, 0.0, 0.0], [0, 0.0, 0.0], [0, 0.0, 0.0]], "defaults": [0, 0, 0, 0], "waits": [[9, -42.70237982509357, 204.00730789448866, -14.865892295385024, 3.0, 1.75], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0], [0, 0.0, 0.0, 0.0, 0.0, 0.0]], "symbols": {}, "delays": {"12": 7, "17": 2}, "longest": 0.01817607879638672, "series": [[1795133767.997016, 5, 11, 15, 9]], "spacing": 1.0, "at": 1795133768.015192}');
+INSERT INTO heads VALUES (1, 25, 25, 1795133768.041935, 15, 12, 5);
+INSERT INTO heads VALUES (2, 30, 30, 1795133768.041935, 15, 12, 0);
+INSERT INTO heads VALUES (3, 25, 25, 1795133768.041935, 15, 1, 5);
+INSERT INTO heads VALUES (4, 25, 25, 1795133768.041935, 15, 1, 5);
+INSERT INTO heads VALUES (5, 26, 26, 1795133768.041935, 15, 12, 5);
+INSERT INTO heads VALUES (6, 25, 25, 1795133768.041935, 15, 12, 5);
+INSERT INTO heads VALUES (7, 25, 25, 1795133768.041935, 15, 1, 5);
+INSERT INTO heads VALUES (8, 25, 25, 1795133768.041935, 15, 12, 5);
+INSERT INTO heads VALUES (9, 25, 25, 1795133768.041935, 15, 1, 5);
+INSERT INTO heads VALUES (10, 25, 25, 1795133768.041935, 15, 2, 5);
+INSERT INTO heads VALUES (11, 25, 25, 1795133768.041935, 15, 1, 5);
+INSERT INTO heads VALUES (12, 29, 29, 1795133768.041935, 15, 12, 5);
+INSERT INTO heads VALUES (13, 26, 26, 1795133768.041935, 15, 12, 5);
+INSERT INTO keys_0 VALUES (1, 'a key', '\x69747320646967657374', '[["512948cb31bf0841571034c5d0654776", 0, "a", 0.3333333333333333, 1, 1795137367.747745], ["51299a5c0b2b73fc7bb591d2d9dc4df7", 2, "c", 0.3333333333333333, 2, 1795137367.747745], ["512974c86233566394b06cb5ab802b44", 1, "b", 0.3333333333333333, 3, 1795137367.747745], ["5129424917a8f39dc0af13ce3f9a4459", 0, "a", 0.3333333333333333, 4, 1795137367.747745], ["51298541c8ca3b75fac3660ddcd0420a", 1, "b", 0.3333333333333333, 5, 1795137367.747745], ["512942f024f648981fd27481131c0fe4", 0, "a", 0.3333333333333333, 6, 1795137367.747745], ["51293ec6c55b7d220db7c3c3695690fe", 0, "a", 0.3333333333333333, 7, 1795137367.747745], ["5129cd519304896968e6737949b070db", 0, "a", 0.3333333333333333, 8, 1795137367.747745], ["5129ae8daee5d4cf5d0d6679fb7bef1c", 2, "c", 0.3333333333333333, 9, 1795137367.747745], ["51294b0f36f993e3c6b3686e426bf1cd", 0, "a", 0.3333333333333333, 10, 1795137367.747745], ["51292271524dafc2d3fd317bc1611412", 1, "b", 0.3333333333333333, 11, 1795137367.747745], ["51290adbed317320f561efbea78168b7", 1, "b", 0.3333333333333333, 12, 1795137367.747745]]', 1795133767.747745, 0);
+INSERT INTO keys_0 VALUES (2, 'a key', '\x69747320646967657374', '[["5129eafd7ab09bd5ce01ed49be50006c", 0, "a", 1.0, 1, 1795133767.769533], ["5129906008705715cb2a40aba6528dda", 0, "a", 1.0, 2, 1795133767.769533], ["512957408b9e5697953c454ee8d3e017", 0, "a", 1.0, 3, 1795133767.769533], ["512900aa3a6382284eb5020fba56dc2e", 0, "a", 1.0, 4, 1795133767.769533], ["512920aab24743e63f8c6ca5c08a700d", 0, "a", 1.0, 5, 1795133767.769533], ["512961ec21c811c3c44a87dbbffa5b6b", 0, "a", 1.0, 6, 1795133767.769533], ["51291f5afc49587c1b1d3c68636d171f", 0, "a", 1.0, 7, 1795133767.769533], ["5129b4ab2b1627fe67b5c4a4c5325b44", 0, "a", 1.0, 8, 1795133767.769533], ["5129bc7b277def683588c4472286cef2", 0, "a", 1.0, 9, 1795133767.769533], ["512964c629e3261c1338da5e2f3da492", 0, "a", 1.0, 10, 1795133767.769533], ["5129d9a79ad5dea4b7521e1b29894ac4", 0, "a", 1.0, 11, 1795133767.769533], ["512990ced476726b1f7adced17e7d21f", 0, "a", 1.0, 12, 1795133767.769533]]', 1795133767.768533, 0);
+INSERT INTO keys_0 VALUES (3, 'a key', '\x69747320646967657374', '[["51293ba90bf5ad6ea1b364cf54caa4eb", 0, "a", 1.0, 1, null], ["512953dba56143c7625730cd31b7c341", 0, "a", 1.0, 2, null], ["51296eb9b54716975d6b6aadd3b12c34", 0, "a", 1.0, 3, null], ["5129f00c3d2639e65694daae3cb9762e", 0, "a", 1.0, 4, null], ["5129563c3c83cd9a9243ffa1ed0503a5", 0, "a", 1.0, 5, null], ["512957247b3c7df8e9bedb5e7e54142c", 0, "a", 1.0, 6, null], ["51297296b229967c36f0a64aa19f1f35", 0, "a", 1.0, 7, null], ["51298531cb64d5a0d62ae9da2efaab8f", 0, "a", 1.0, 8, null], ["5129c9d3414f785b536cc28a3977ddf5", 0, "a", 1.0, 9, null], ["51298479af25ee1a0f95e7c496392187", 0, "a", 1.0, 10, null], ["51290ee66fb560b29bd7e50daf29a984", 0, "a", 1.0, 11, null], ["5129ab254b6a88f2619d149ccb2db557", 0, "a", 1.0, 12, null]]', 1795133767.790057, 0);
+INSERT INTO keys_0 VALUES (4, 'a key', '\x69747320646967657374', '[["51298e85e5ebecc27f951c08d7cf564f", 0, "a", 1.0, 1, null], ["512969b43b55d225a97c3f45942c4f17", 1, "b", 1.0, 2, null], ["5129bbf185a8a4e6e1de071cdffe0ed6", 2, "c", 1.0, 3, null], ["5129d7bbad05c6b75f8296a282094415", 0, "a", 1.0, 4, null], ["51295c3df63a053d1ded191488221b74", 1, "b", 1.0, 5, null], ["51299222e0047d0d2e315d6eafaaaf17", 2, "c", 1.0, 6, null], ["512987a5a3d75dec337e1c3bef3a430b", 0, "a", 1.0, 7, null], ["5129b6035166460e72ad414d9af0dc6e", 1, "b", 1.0, 8, null], ["5129beb420a050759b01cb51f08f7a04", 2, "c", 1.0, 9, null], ["512957d54a0ef812937046352cd6332e", 0, "a", 1.0, 10, null], ["5129cd355937423bc76aaa931b58b4ea", 1, "b", 1.0, 11, null], ["5129fb16d43390bd4fda7aec51ba5cd1", 2, "c", 1.0, 12, null]]', 1795133767.80853, 0);
+INSERT INTO keys_0 VALUES (5, 'a key', '\x69747320646967657374', '[["5129c3ac4cb704115204a6678444c146", 2, "c", 0.2827907750226548, 1, null], ["5129500a6b7d1c92882a59e52d95d288", 2, "c", 0.8581660390453605, 2, null], ["512934a79b3b8623009a9d1ba29e9859", 2, "c", 0.7529139785665315, 3, null], ["5129e519ab7bfefd84696bf927c05322", 2, "c", 0.24248277742609384, 4, null], ["5129f592e0c4ab838a451caf0c354102", 0, "a", 0.38685055483265773, 5, null], ["512940bacef98b9d27bbed0fcd8fc773", 0, "a", 0.9434200030929077, 6, null], ["512918136e801e01ebb8fd4708ec2d0a", 2, "c", 0.7592845254003262, 7, null], ["512952715aa22099ceef15df530da933", 2, "c", 0.3048704460292215, 8, null], ["5129b80add7606f897ebaa2a8b276f45", 2, "c", 0.6737444840017555, 9, null], ["51294276cf728435e14c839bfbb427b5", 2, "c", 0.6100924986332079, 10, null], ["5129302f072315d415719b84955b3424", 2, "c", 0.5282164813774244, 11, null], ["5129f98d44e270b9a9bc39759a7d6a2b", 2, "c", 0.32314855814998417, 12, null]]', 1795133767.825725, 0);
+INSERT INTO keys_0 VALUES (6, 'a key', '\x69747320646967657374', '[["5129d53104ff78794f27daceebd6fcc3", 0, "a", 0.3333333333333333, 1, null], ["5129eefc7f9d4a611c815016598e03b3", 2, "c", 0.3333333333333333, 2, null], ["5129489868cd2519a7e3570996626af1", 1, "b", 0.3333333333333333, 3, null], ["512981ecffbf1f35994e7837904a9a9f", 0, "a", 0.3333333333333333, 4, null], ["512990f824521bd8853c6d1310886a06", 1, "b", 0.3333333333333333, 5, null], ["512912a3c80a60a36e19a54941c16812", 0, "a", 0.3333333333333333, 6, null], ["5129fcd32f64ec09809bb045b483be8a", 0, "a", 0.3333333333333333, 7, null], ["5129db8d2950b933511f872d242e77ab", 0, "a", 0.3333333333333333, 8, null], ["5129a0b282dd9b98509adafbe9562dd6", 2, "c", 0.3333333333333333, 9, null], ["5129d6f338e63196a215c63e0b937203", 0, "a", 0.3333333333333333, 10, null], ["51295a2c9526287eeb657ebb70e3d03c", 1, "b", 0.3333333333333333, 11, null], ["512910e2b8b502750869b030e1774bcf", 1, "b", 0.3333333333333333, 12, null]]', 1795133767.846401, 0);
+INSERT INTO keys_0 VALUES (7, 'a key', '\x69747320646967657374', '[["512980d9d7d3123b35708c7012a0e9c0", 0, "a", 1.0, 1, null], ["51296ea7eaefa0773c5613be0b3941ba", 1, "b", 1.0, 2, null], ["5129d354e3536cc63beb533691cbe229", 2, "c", 1.0, 3, null], ["5129770a59f41864cbad7e0eeb1038af", 0, "a", 1.0, 4, null], ["5129f6aec120f09e5b100a54b92dd28d", 1, "b", 1.0, 5, null], ["512901307f9f5b5dd368010a70134392", 2, "c", 1.0, 6, null], ["51293373362a40014b447e68533a4406", 0, "a", 1.0, 7, null], ["51296d715ce60bdaed21bbb2fd7c7f12", 1, "b", 1.0, 8, null], ["51296835bd30cd6b0b4b7dc3fa2e0109", 2, "c", 1.0, 9, null], ["51290e4c58e0fc9cd115b98a799a9ab2", 0, "a", 1.0, 10, null], ["51290296fb5772bc6f9f1fe0f00f43f7", 1, "b", 1.0, 11, null], ["51293f795e29a552ee7b45af56ea25b4", 2, "c", 1.0, 12, null]]', 1795133767.8644, 0);
+INSERT INTO keys_0 VALUES (8, 'a key', '\x69747320646967657374', '[["5129029c08d04fc25065fa4053ab54b5", 0, "a", 0.3333333333333333, 1, null], ["51296208b6d71d520357b4f775277aca", 2, "c", 0.3333333333333333, 2, null], ["5129c198fb7e0bf6bf152f64a88e10e0", 1, "b", 0.3333333333333333, 3, null], ["51297761723cdcb5c7fc6339300ca983", 0, "a", 0.3333333333333333, 4, null], ["51297ffb6a692002601dc8b6de34de35", 1, "b", 0.3333333333333333, 5, null], ["5129e5a9102ae9bf294b093e48b52756", 0, "a", 0.3333333333333333, 6, null], ["5129b8809ea14206ad0213517f6add01", 0, "a", 0.3333333333333333, 7, null], ["5129d5bd95318333322c65a1b2730134", 0, "a", 0.3333333333333333, 8, null], ["5129a41cd1062562be9d8809c658e55b", 2, "c", 0.3333333333333333, 9, null], ["51291566f4f0e4185cc608f2efe0d4c1", 0, "a", 0.3333333333333333, 10, null], ["5129c414ae34ab6eeba6288c8a24284a", 1, "b", 0.3333333333333333, 11, null], ["512997240f71ef299ad510b35a3ed1c3", 1, "b", 0.3333333333333333, 12, null]]', 1795133767.885437, 0);
+INSERT INTO keys_0 VALUES (9, 'a key', '\x69747320646967657374', '[["51294ce0ce0ecf012f29f7dec38b12c2", 0, "a", 0.3333333333333333, 1, null], ["5129229b4d889f8012e0490235e4bf9d", 0, "a", 0.3333333333333333, 2, null], ["512909b021d4484ecef3d8a0cbcbb356", 1, "b", 0.3333333333333333, 3, null], ["5129bb5afdc7ed5a9eb6bf8ae3a18103", 2, "c", 0.3333333333333333, 4, null], ["5129488bee6eb37c51614f88cee372a5", 2, "c", 0.3333333333333333, 5, null], ["5129d0eea035bef591ee231b99277071", 0, "a", 0.3333333333333333, 6, null], ["51297d381d647c4d39fc90d93fb43dfc", 2, "c", 0.3333333333333333, 7, null], ["51293706ed72a7f119f0e053ba1e989f", 1, "b", 0.3333333333333333, 8, null], ["512926d1a414d17dfd2fec50a6c6012c", 1, "b", 0.3333333333333333, 9, null], ["5129cef0d337e0918276d79b6f8ea858", 2, "c", 0.3333333333333333, 10, null], ["5129efaf7f7ea18fd6ce22ab11aba3f8", 2, "c", 0.3333333333333333, 11, null], ["5129e0d6ef1835eff9ebe33df44b5a0e", 1, "b", 0.3333333333333333, 12, null]]', 1795133767.902731, 0);
+INSERT INTO keys_0 VALUES (10, 'a key', '\x69747320646967657374', '[["5129e837a5b8ddc82165720f7c487e3b", 1, "b", 1.0, 1, null], ["5129a3fee5fc8d846511bf4f099e1a27", 1, "b", 1.0, 2, null], ["5129734cb87a788ed681ded2804abcb6", 1, "b", 1.0, 3, null], ["5129b41b407e633f32e47da137e6149a", 1, "b", 1.0, 4, null], ["51295efffbeb8e8421de6318eabbea24", 1, "b", 1.0, 5, null], ["5129e98d2301e87b1734335ac41323c5", 1, "b", 1.0, 6, null], ["5129063836c3b48e7881dcbc4be868ea", 1, "b", 1.0, 7, null], ["512903e392b740ed1a4658ef8d2e909b", 1, "b", 1.0, 8, null], ["5129c90b4986e594093599fe7a1db893", 1, "b", 1.0, 9, null], ["51296127a6eb14dd6cf73ac14a1fc8f0", 1, "b", 1.0, 10, null], ["512939d170b01193ba39c6901f0c07ca", 1, "b", 1.0, 11, null], ["5129bbe513209df0a6e0c6b54e810ecf", 1, "b", 1.0, 12, null]]', 1795133767.924776, 0);
+INSERT INTO keys_0 VALUES (11, 'a key', '\x69747320646967657374', '[["5129409fde6dbd09f9f127cad19310a8", 0, "a", 0.3333333333333333, 1, null], ["5129905ee837097bb1c451dba3521a76", 0, "a", 0.3333333333333333, 2, null], ["5129a6c15e022e9679b946386e6472e2", 1, "b", 0.3333333333333333, 3, null], ["5129d0c0f17c0ada0b184ee1cb698c6c", 2, "c", 0.3333333333333333, 4, null], ["5129ba6b1499a1be57530c949da4479f", 2, "c", 0.3333333333333333, 5, null], ["5129c3ee294329d39ede0de89595138d", 0, "a", 0.3333333333333333, 6, null], ["51296e67f2ecf5aa7168ae0550d00b91", 2, "c", 0.3333333333333333, 7, null], ["512906f0e4d153eb02c2d3c1153b1174", 1, "b", 0.3333333333333333, 8, null], ["512964614bac4c5289300bb7d11e1116", 1, "b", 0.3333333333333333, 9, null], ["5129969585ba48e3e20327df442a845d", 2, "c", 0.3333333333333333, 10, null], ["51295a603be40792a5c7268912b1f462", 2, "c", 0.3333333333333333, 11, null], ["512946af99bb13bd30a01ab92443dd10", 1, "b", 0.3333333333333333, 12, null]]', 1795133767.942166, 0);
+INSERT INTO keys_0 VALUES (12, 'a key', '\x69747320646967657374', '[["512947089f5b4c4f53acba2183ccd717", 0, "a", 1.0, 1, null], ["512956f801d723ff2ed9bcdaed616ea4", 0, "a", 1.0, 2, null], ["51296d9e58db968a5bbb6ece88d38e44", 0, "a", 1.0, 3, null], ["512968fac56da7179234cb1aa6034f5f", 0, "a", 1.0, 4, null], ["5129e84eec722ae50328712510d5f3d9", 0, "a", 1.0, 5, null], ["5129edc1c9cf22dc4338b8e8a07d000d", 0, "a", 1.0, 6, null], ["5129e8d5dc828247b0dd19120bfe8ad9", 0, "a", 1.0, 7, null], ["51295ada292d560175e2fc20a5ad3c6f", 0, "a", 1.0, 8, null], ["512952e9affedeedd986392ceeb8d273", 0, "a", 1.0, 9, null], ["512902822c62f4dc1d362cf768b03fed", 0, "a", 1.0, 10, null], ["5129a7e8447646bd565eb6f532499c39", 0, "a", 1.0, 11, null], ["5129a1a8b3c98ef6195909c3a51ecfc8", 0, "a", 1.0, 12, null]]', 1795133767.960018, 0);
+INSERT INTO keys_0 VALUES (13, 'a key', '\x69747320646967657374', '[["5129a0d073b85b795b6b0b49574be10f", 0, "a", 1.0, 1, null], ["5129da0763218eaefb527bec0ea08734", 0, "a", 1.0, 2, null], ["5129071d34c0519bb5b8ebef6b5615dc", 0, "a", 1.0, 3, null], ["51294487923bf3d11364b70d8248bb85", 0, "a", 1.0, 4, null], ["512977cd7370f1e4ae9f31d852be56c4", 0, "a", 1.0, 5, null], ["51292e193303b466533ea0e80cc0d9d2", 0, "a", 1.0, 6, null], ["5129b8ae115d11f8c4d02c7be65b7521", 0, "a", 1.0, 7, null], ["5129f2707feb0e299949b8a700d40d48", 0, "a", 1.0, 8, null], ["5129e2bb28e5f0ecf58f0eb08f5d1b2f", 0, "a", 1.0, 9, null], ["5129fc23be5d149295605c4c9695e6a0", 0, "a", 1.0, 10, null], ["512953f8037c9da1a1fed94bbf46bf7f", 0, "a", 1.0, 11, null], ["5129cfc4fcfbe8e745a11d232f62c090", 0, "a", 1.0, 12, null]]', 1795133767.997016, 0);
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (1, 1795133767.741232, 'anybody', '', 'created', 'pool', 'BOLD(Exp3(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (2, 1795133767.764221, 'anybody', '', 'created', 'default', 'BOLD(UCB1(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (3, 1795133767.784862, 'anybody', '', 'created', 'queues', 'QPMD(PerContext(learner=UCB1(actions=3), contexts=2))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (4, 1795133767.804016, 'anybody', '', 'created', 'line', 'Direct(LinUCB(actions=3, features=2, width=1.0, ridge=1.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (5, 1795133767.821519, 'anybody', '', 'created', 'replaced', 'BOLD(ThompsonBernoulli(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (6, 1795133767.834823, 'anybody', '', 'replaced', 'replaced', '''b'' by ''new''');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (7, 1795133767.842103, 'anybody', '', 'created', 'full', 'BOLD(Hedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (8, 1795133767.85965, 'anybody', '', 'created', 'archived', 'Direct(KLUCB(actions=3, c=3.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (9, 1795133767.875528, 'anybody', '', 'archived', 'archived', '');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (10, 1795133767.880596, 'anybody', '', 'created', 'values', 'BOLD(PerContext(learner=Exp3(actions=3), contexts=2), pools=''value'')');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (11, 1795133767.898057, 'anybody', '', 'created', 'paced', 'Paced(Hedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (12, 1795133767.916339, 'anybody', '', 'created', 'second', 'SDB(UCB1(actions=3), prior=((0, 1.0), (2, 0.0)))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (13, 1795133767.937457, 'anybody', '', 'created', 'counts', 'Direct(DelayedHedge(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (14, 1795133767.954938, 'anybody', '', 'created', 'changed', 'BOLD(UCB1(actions=3))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (15, 1795133767.971278, 'anybody', '', 'changed', 'changed', '{"expiry_seconds": [null, 1800.0]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (16, 1795133767.97611, 'anybody', '', 'changed', 'changed', '{"on_expiry": ["drop", 0.25]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (17, 1795133767.980821, 'anybody', '', 'changed', 'changed', '{"limits": [{"outstanding": 10000000}, {"outstanding": 50}]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (18, 1795133767.985537, 'anybody', '', 'changed', 'changed', '{"retention_seconds": [null, 60.0]}');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (19, 1795133767.991748, 'anybody', '', 'created', 'grown', 'BOLD(KLUCB(actions=3, c=3.0))');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (20, 1795133768.007617, 'anybody', '', 'added', 'grown', '''d''');
+INSERT INTO log OVERRIDING SYSTEM VALUE VALUES (21, 1795133768.01677, 'the command line', '', 'token created', NULL, 'token ''web'' with decide feedback for pool');
+INSERT INTO meta VALUES ('schema', '6');
+INSERT INTO meta VALUES ('changes', '20');
+INSERT INTO meta VALUES ('replica vm:8128', '{"at": 1795133768.053972, "version": "0.1.0", "experiments": 13, "events": 0, "seconds": 0.0}');
+INSERT INTO meta VALUES ('checking 5', '');
+INSERT INTO meta VALUES ('checkpointed 5', '1795133768.055091');
+INSERT INTO meta VALUES ('covered 5', '[[1795133768.055091, 26]]');
+INSERT INTO queue VALUES (3, 3, 14680065, '\x000000000000d03f');
+INSERT INTO queue VALUES (3, 3, 16777217, '\x0000000000000000');
+INSERT INTO queue VALUES (3, 0, 17825793, '\x000000000000d03f');
+INSERT INTO queue VALUES (3, 3, 18874369, '\x000000000000e03f');
+INSERT INTO queue VALUES (3, 0, 19922945, '\x000000000000e83f');
+INSERT INTO queue VALUES (3, 0, 25165825, '\x0000000000000000');
+INSERT INTO queue VALUES (3, 0, 26214401, '\x0000000000000000');
+INSERT INTO queue VALUES (9, 0, 16777217, '\x0000000000000000555555555555d53f00000000000000000000000000001840000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 17825793, '\x0000000000000040555555555555d53f00000000000000000000000000001c40000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 18874369, '\x000000000000f03f555555555555d53f00000000000000000000000000002040000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 19922945, '\x000000000000f03f555555555555d53f00000000000000000000000000002240000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 25165825, '\x0000000000000000555555555555d53f0000000000000000000000000000f03f000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (9, 0, 26214401, '\x0000000000000040555555555555d53f00000000000000000000000000002640000000000000d03f000000000000e03f000000000000f03f');
+INSERT INTO queue VALUES (10, 1, 14680065, '\x000000000000d03f');
+INSERT INTO queue VALUES (10, 1, 15728641, '\x000000000000e03f');
+INSERT INTO queue VALUES (10, 1, 16777217, '\x0000000000000000');
+INSERT INTO queue VALUES (10, 1, 17825793, '\x000000000000d03f');
+INSERT INTO queue VALUES (10, 1, 18874369, '\x000000000000e03f');
+INSERT INTO queue VALUES (10, 1, 19922945, '\x000000000000e83f');
+INSERT INTO queue VALUES (10, 1, 25165825, '\x0000000000000000');
+INSERT INTO queue VALUES (10, 1, 26214401, '\x0000000000000000');
+INSERT INTO remarks_20777 VALUES (1, 1, '\x5129424917a8f39dc0af13ce3f9a4459', 'conflict', '1.0', 1795133767.757266, 20777);
+INSERT INTO remarks_20777 VALUES (2, 2, '\x512900aa3a6382284eb5020fba56dc2e', 'late', '0.75', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (3, 2, '\x5129906008705715cb2a40aba6528dda', 'late', '0.25', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (4, 2, '\x512957408b9e5697953c454ee8d3e017', 'late', '0.5', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (5, 2, '\x512961ec21c811c3c44a87dbbffa5b6b', 'late', '0.0', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (6, 2, '\x512961ec21c811c3c44a87dbbffa5b6b', 'late', '0.0', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (7, 2, '\x51291f5afc49587c1b1d3c68636d171f', 'late', '0.25', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (8, 2, '\x5129b4ab2b1627fe67b5c4a4c5325b44', 'late', '0.5', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (9, 2, '\x5129bc7b277def683588c4472286cef2', 'late', '0.75', 1795133767.776722, 20777);
+INSERT INTO remarks_20777 VALUES (10, 2, '\x512900aa3a6382284eb5020fba56dc2e', 'late', '1.0', 1795133767.777806, 20777);
+INSERT INTO remarks_20777 VALUES (11, 2, '\x5129eafd7ab09bd5ce01ed49be50006c', 'late', '0.0', 1795133767.781848, 20777);
+INSERT INTO remarks_20777 VALUES (12, 2, '\x5129d9a79ad5dea4b7521e1b29894ac4', 'late', '0.0', 1795133767.781848, 20777);
+INSERT INTO remarks_20777 VALUES (13, 3, '\x5129f00c3d2639e65694daae3cb9762e', 'conflict', '1.0', 1795133767.798365, 20777);
+INSERT INTO remarks_20777 VALUES (14, 4, '\x5129d7bbad05c6b75f8296a282094415', 'conflict', '1.0', 1795133767.817015, 20777);
+INSERT INTO remarks_20777 VALUES (15, 5, '\x5129e519ab7bfefd84696bf927c05322', 'conflict', '1.0', 1795133767.833949, 20777);
+INSERT INTO remarks_20777 VALUES (16, 7, '\x5129770a59f41864cbad7e0eeb1038af', 'conflict', '1.0', 1795133767.872535, 20777);
+INSERT INTO remarks_20777 VALUES (17, 8, '\x51297761723cdcb5c7fc6339300ca983', 'conflict', '1.0', 1795133767.893787, 20777);
+INSERT INTO remarks_20777 VALUES (18, 10, '\x5129b41b407e633f32e47da137e6149a', 'conflict', '1.0', 1795133767.93313, 20777);
+INSERT INTO remarks_20777 VALUES (19, 12, '\x512968fac56da7179234cb1aa6034f5f', 'conflict', '1.0', 1795133767.968304, 20777);
+INSERT INTO remarks_20777 VALUES (20, 13, '\x51294487923bf3d11364b70d8248bb85', 'conflict', '1.0', 1795133768.005377, 20777);
+INSERT INTO states VALUES (1, 0, 2, 1, '\x01000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (1, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000f23f000000000000f03f000000000000f03fbcd4015805c6e33f', NULL, 0, 0, 21);
+INSERT INTO states VALUES (1, 2, 3, 0, '\x020000000000000001000000000000000000000000000000000000000000e83f0000000000000000000000000000f03f2daf06131837e73f000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (1, 3, 3, 0, '\x02000000000000000100000000000000000000000000d83f00000000000000000000000000000000566165df8541eb3f000000000000f03f000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (1, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 5);
+INSERT INTO states VALUES (1, 5, 2, 1, '\x01000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 16);
+INSERT INTO states VALUES (1, 6, 2, 1, '\x01000000000000000100000000000000000000000000f23f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (1, 7, 2, 1, '\x01000000000000000100000000000000000000000000e83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (1, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d83f000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (1, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 20);
+INSERT INTO states VALUES (1, 10, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000f83f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (2, 0, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 28);
+INSERT INTO states VALUES (3, 0, 25, 1, '\x040000000000000003000000000000000100000000000000020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', '\x0100000000000000000000000000f03f0100000000000000000000000000f03f', 4, 0, 25);
+INSERT INTO states VALUES (4, 0, 25, 1, '\x0f000000000000000b000000000000001c18af736964ec3ff94dfbea37b2bebf7a316c5654fbc0bffafd43ec1cb8e03fca56a0b4da50e73fc21c3858bf91cfbfecefc84bcd72c5bfd9ee54aff3b4e23f48876912d853ea3f404774008dd8cdbfcaf7797e540ac6bfac81cffb1731e23f9703638514c8be3f0076feb07d89cc3ff0920703ceb8963ff1920703ceb8c63f62fa83e234a5c53f1a820e2b0ce2cf3f059c712d12d4d43fc18033ae4582ba3f36ce0cecece8ce3fa725735d639ec23f8e99f064ff2bed3f0e3a7501d147ea3f08aef7cb18c1e93f070000000000000004000000000000000400000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (5, 0, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (6, 0, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (7, 0, 25, 1, '\x0f000000000000000b00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000555555555555d53f000000000000d03fabaaaaaaaaaada3f000000000000f03f000000000000e83f000000000000f43f38198b891ef9ef3f000000000000000000000000000000000000000000000000258dd2184be3ef3f724775c4569fef3f000000000000f0bf000000000000f0bfe884b897a8fc1640030000000000000003000000000000000300000000000000070000000000000004000000000000000400000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (9, 0, 25, 1, '\x0f0000000000000003000000000000000000000000000240000000000000f83f0000000000000000030e409186efd23f061cf881c86adc3f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (10, 0, 25, 1, '\x040000000000000003000000000000000000000000001040000000000000d03f47cd619149a4fa3f50b08321cc37e33f0997d13c3d26dabf967662254d3ed63f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000e83f0000000000000000000000000000f03f000000000000f03f000000000000f03f000000000000f03f000000000000e83f0000000000000000010000000000000001000000000000000100000000000000020000000000000001000000000000000100000000000000', '\x0000000000000000000000000000f03f03000000000000000a000000000000000000000000000000', 4, 0, 25);
+INSERT INTO states VALUES (1, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 12);
+INSERT INTO states VALUES (2, 1, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 29);
+INSERT INTO states VALUES (2, 2, 4, 1, '\x020000000000000002000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e03f000000000000e03f000000000000f07f000000000000f03f000000000000f03f0000000000000000000000000000e03f000000000000e03f0000000000000000010000000000000001000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 30);
+INSERT INTO states VALUES (2, 3, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (2, 4, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (2, 5, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (2, 6, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (2, 7, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 20);
+INSERT INTO states VALUES (2, 8, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (2, 9, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (2, 10, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (2, 11, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (5, 1, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (5, 2, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (5, 3, 3, 0, '\x0200000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 24);
+INSERT INTO states VALUES (5, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (5, 5, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000f03f00000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (5, 6, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (5, 7, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (5, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (5, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (5, 10, 2, 1, '\x0100000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f', NULL, 0, 0, 26);
+INSERT INTO states VALUES (5, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO states VALUES (6, 1, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 21);
+INSERT INTO states VALUES (6, 2, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 22);
+INSERT INTO states VALUES (6, 3, 3, 0, '\x02000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000aa19cd2a2c0ed53f12cba9fc0880de3f000000000000f03f', NULL, 0, 0, 23);
+INSERT INTO states VALUES (6, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 5);
+INSERT INTO states VALUES (6, 5, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 16);
+INSERT INTO states VALUES (6, 6, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 17);
+INSERT INTO states VALUES (6, 7, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 18);
+INSERT INTO states VALUES (6, 8, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 19);
+INSERT INTO states VALUES (6, 9, 2, 1, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 20);
+INSERT INTO states VALUES (6, 10, 2, 1, '\x01000000000000000100000000000000000000000000e83f000000000000e03f0000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (6, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 0, 12);
+INSERT INTO states VALUES (8, 0, 2, 1, '\x01000000000000000100000000000000000000000000000001000000000000000100000000000000000000000000084000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (8, 1, 3, 0, '\x0200000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000002000000000000000100000000000000000000000000000000000000000000000000000000000240000000000000f03f000000000000f03f734f4875df6fd83f', NULL, 0, 1, 22);
+INSERT INTO states VALUES (8, 2, 3, 0, '\x020000000000000001000000000000000000000000000000020000000000000001000000000000000000000000000000000000000000f83f0000000000000000000000000000f03f611f2d7691d7e03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (8, 3, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000e83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 13);
+INSERT INTO states VALUES (8, 4, 1, 0, '\x01000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (8, 5, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000084000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 16);
+INSERT INTO states VALUES (8, 6, 3, 0, '\x02000000000000000100000000000000000000000000000002000000000000000100000000000000000000000000024000000000000000000000000000000000734f4875df6fd83f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (8, 7, 2, 1, '\x0100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000f83f00000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 18);
+INSERT INTO states VALUES (8, 8, 2, 1, '\x0100000000000000010000000000000000000000000000000100000000000000010000000000000000000000000000000000000000000000000000000000e83f000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (8, 9, 2, 1, '\x0100000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 20);
+INSERT INTO states VALUES (8, 10, 2, 1, '\x01000000000000000100000000000000000000000000000001000000000000000100000000000000000000000000000000000000000008400000000000000000000000000000f03f000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (8, 11, 1, 0, '\x0100000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f000000000000f03f000000000000f03f', NULL, 0, 1, 12);
+INSERT INTO states VALUES (10, 1, 25, 1, '\x0f000000000000000b000000000000000000000000002e40111111111111b13f7ef98d21369e0240e6d3b94b1080db3f7a6f38a9f349d0bf6c8ef9143659c83f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f03f555555555555d53f0000000000000000000000000000f03f555555555555d53f000000000000f03f000000000000f03f0000000000000840000000000000000001000000000000000900000000000000010000000000000003000000000000000c000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (11, 0, 25, 1, '\x0f000000000000000b00000000000000050000000000000000000000004054400000000000001b4000000000000012400000000000000000313a8e3d11fcdb3fe4581b1d5c6fe23f000000000000f03f', NULL, 0, 0, 25);
+INSERT INTO states VALUES (12, 0, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (12, 1, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000d03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (12, 2, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (12, 3, 3, 0, '\x020000000000000001000000000000000000000000000040000000000000e03f43fc4ae4abd6f23f538a80e9a42deb3fa38a60044364e7bfd3640920d5eee93f000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000001000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (12, 4, 1, 0, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (12, 5, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (12, 6, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000d03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (12, 7, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (12, 8, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e83f000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (12, 9, 2, 1, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 20);
+INSERT INTO states VALUES (12, 10, 2, 1, '\x01000000000000000100000000000000000000000000f03f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f03f00000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (12, 11, 1, 0, '\x01000000000000000000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f07f000000000000f07f000000000000f07f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO states VALUES (13, 0, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 25);
+INSERT INTO states VALUES (13, 1, 3, 0, '\x02000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000d03f000000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 22);
+INSERT INTO states VALUES (13, 2, 3, 0, '\x02000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f000000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 23);
+INSERT INTO states VALUES (13, 3, 3, 0, '\x02000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e83f000000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 24);
+INSERT INTO states VALUES (13, 4, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 5);
+INSERT INTO states VALUES (13, 5, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 16);
+INSERT INTO states VALUES (13, 6, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000d03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 17);
+INSERT INTO states VALUES (13, 7, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000e03f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 18);
+INSERT INTO states VALUES (13, 8, 2, 1, '\x01000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000e83f00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf00000000000000000000000000000000010000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 19);
+INSERT INTO states VALUES (13, 9, 2, 1, '\x0100000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 21);
+INSERT INTO states VALUES (13, 10, 2, 1, '\x010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000f0bf000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 26);
+INSERT INTO states VALUES (13, 11, 1, 0, '\x01000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000', NULL, 0, 0, 12);
+INSERT INTO tokens VALUES ('\x028bebb42f92c8e994ca89443ad5810def5e4e2ef7634d333044c23965e267a0', 'web', 'decide feedback', 1795133768.01677, NULL, '["pool"]', 100, 2795133768.01677, NULL);
+SELECT pg_catalog.setval('experiments_id_seq', 13, true);
+SELECT pg_catalog.setval('log_id_seq', 21, true);
+SELECT pg_catalog.setval('remark_ids', 20, true);
+SELECT pg_catalog.setval('turns', 115, true);
+ALTER TABLE ONLY checkpoints
+    ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (experiment, instance, seq);
+ALTER TABLE ONLY counters
+    ADD CONSTRAINT counters_pkey PRIMARY KEY (experiment, kind);
+ALTER TABLE ONLY decisions
+    ADD CONSTRAINT decisions_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_0
+    ADD CONSTRAINT decisions_0_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20777
+    ADD CONSTRAINT decisions_20777_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20778
+    ADD CONSTRAINT decisions_20778_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY decisions_20779
+    ADD CONSTRAINT decisions_20779_pkey PRIMARY KEY (ticket, day);
+ALTER TABLE ONLY events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_0
+    ADD CONSTRAINT events_0_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20777
+    ADD CONSTRAINT events_20777_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20778
+    ADD CONSTRAINT events_20778_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY events_20779
+    ADD CONSTRAINT events_20779_pkey PRIMARY KEY (experiment, place, day);
+ALTER TABLE ONLY experiments
+    ADD CONSTRAINT experiments_name_key UNIQUE (name);
+ALTER TABLE ONLY experiments
+    ADD CONSTRAINT experiments_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY folds
+    ADD CONSTRAINT folds_pkey PRIMARY KEY (experiment);
+ALTER TABLE ONLY heads
+    ADD CONSTRAINT heads_pkey PRIMARY KEY (experiment);
+ALTER TABLE ONLY keys
+    ADD CONSTRAINT keys_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_0
+    ADD CONSTRAINT keys_0_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20777
+    ADD CONSTRAINT keys_20777_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20778
+    ADD CONSTRAINT keys_20778_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY keys_20779
+    ADD CONSTRAINT keys_20779_pkey PRIMARY KEY (experiment, key, day);
+ALTER TABLE ONLY log
+    ADD CONSTRAINT log_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY meta
+    ADD CONSTRAINT meta_pkey PRIMARY KEY (key);
+ALTER TABLE ONLY queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (experiment, cell, "position");
+ALTER TABLE ONLY remarks
+    ADD CONSTRAINT remarks_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_0
+    ADD CONSTRAINT remarks_0_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20777
+    ADD CONSTRAINT remarks_20777_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20778
+    ADD CONSTRAINT remarks_20778_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY remarks_20779
+    ADD CONSTRAINT remarks_20779_pkey PRIMARY KEY (id, day);
+ALTER TABLE ONLY states
+    ADD CONSTRAINT states_pkey PRIMARY KEY (experiment, instance);
+ALTER TABLE ONLY tokens
+    ADD CONSTRAINT tokens_pkey PRIMARY KEY (digest);
+CREATE INDEX decisions_by_round ON ONLY decisions USING btree (experiment, round);
+CREATE INDEX decisions_0_experiment_round_idx ON decisions_0 USING btree (experiment, round);
+CREATE INDEX decisions_due ON ONLY decisions USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_0_expires_at_idx ON decisions_0 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20777_experiment_round_idx ON decisions_20777 USING btree (experiment, round);
+CREATE INDEX decisions_20777_expires_at_idx ON decisions_20777 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20778_experiment_round_idx ON decisions_20778 USING btree (experiment, round);
+CREATE INDEX decisions_20778_expires_at_idx ON decisions_20778 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX decisions_20779_experiment_round_idx ON decisions_20779 USING btree (experiment, round);
+CREATE INDEX decisions_20779_expires_at_idx ON decisions_20779 USING btree (expires_at) WHERE ((state = 'open'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX events_of_a_state ON ONLY events USING btree (experiment, instance, seq);
+CREATE INDEX events_0_experiment_instance_seq_idx ON events_0 USING btree (experiment, instance, seq);
+CREATE INDEX events_20777_experiment_instance_seq_idx ON events_20777 USING btree (experiment, instance, seq);
+CREATE INDEX events_20778_experiment_instance_seq_idx ON events_20778 USING btree (experiment, instance, seq);
+CREATE INDEX events_20779_experiment_instance_seq_idx ON events_20779 USING btree (experiment, instance, seq);
+CREATE INDEX remarks_of_a_ticket ON ONLY remarks USING btree (ticket);
+CREATE INDEX remarks_0_ticket_idx ON remarks_0 USING btree (ticket);
+CREATE INDEX remarks_20777_ticket_idx ON remarks_20777 USING btree (ticket);
+CREATE INDEX remarks_20778_ticket_idx ON remarks_20778 USING btree (ticket);
+CREATE INDEX remarks_20779_ticket_idx ON remarks_20779 USING btree (ticket);
+CREATE INDEX states_free ON states USING btree (experiment, pool, instance) WHERE (free = 1);
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_0_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_0_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_0_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20777_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20777_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20777_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20778_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20778_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20778_pkey;
+ALTER INDEX decisions_by_round ATTACH PARTITION decisions_20779_experiment_round_idx;
+ALTER INDEX decisions_due ATTACH PARTITION decisions_20779_expires_at_idx;
+ALTER INDEX decisions_pkey ATTACH PARTITION decisions_20779_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_0_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_0_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20777_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20777_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20778_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20778_pkey;
+ALTER INDEX events_of_a_state ATTACH PARTITION events_20779_experiment_instance_seq_idx;
+ALTER INDEX events_pkey ATTACH PARTITION events_20779_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_0_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20777_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20778_pkey;
+ALTER INDEX keys_pkey ATTACH PARTITION keys_20779_pkey;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_0_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_0_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20777_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20777_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20778_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20778_ticket_idx;
+ALTER INDEX remarks_pkey ATTACH PARTITION remarks_20779_pkey;
+ALTER INDEX remarks_of_a_ticket ATTACH PARTITION remarks_20779_ticket_idx;
