@@ -37,12 +37,12 @@ class Faults:
     """Which experiments fail. Several threads may ask."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Fault] = {}
+        self.known: dict[Hashable, Fault] = {}
         self._lock = threading.Lock()
 
     def resting(self, key: Hashable) -> Refused | None:
         """Why nothing is tried now."""
-        fault = self._known.get(key)
+        fault = self.known.get(key)
         if fault is None or time.monotonic() >= fault.until:
             return None
         return Refused(fault.refusal.kind, str(fault.refusal))  # a new one: those who raise it leave their traces in it
@@ -51,11 +51,11 @@ class Faults:
         """What is answered; it counts."""
         refusal = explained(name, error)
         with self._lock:
-            fault = self._known.get(key)
+            fault = self.known.get(key)
             if fault is None or str(fault.refusal) != str(refusal):
                 log.error("%s", refusal, exc_info=None if isinstance(error, BelatedError) else error)
             if fault is None:
-                fault = self._known[key] = Fault(refusal)
+                fault = self.known[key] = Fault(refusal)
             fault.refusal = refusal
             fault.strikes += 1
             if fault.strikes >= STRIKES:
@@ -65,15 +65,15 @@ class Faults:
 
     def worked(self, *keys: Hashable) -> None:
         """They did what they were asked."""
-        if self._known:
+        if self.known:
             with self._lock:
                 for key in keys:
-                    self._known.pop(key, None)
+                    self.known.pop(key, None)
 
     def reasons(self) -> dict[Hashable, str]:
         """What is wrong now, where something is."""
         with self._lock:
-            return {key: str(fault.refusal) for key, fault in self._known.items() if fault.strikes >= STRIKES}
+            return {key: str(fault.refusal) for key, fault in self.known.items() if fault.strikes >= STRIKES}
 
 
 def explained(name: str, error: Exception) -> Refused:

@@ -201,7 +201,7 @@ class Ledger(Known):
             return [_is_gone(item) if at in gone else next(rest) for at, item in enumerate(items)]
         answers: list[Any] = [None] * len(items)
         self._changed = {}
-        batch = Batch(items, self._as_it_is)
+        batch = Batch(items, self._named)
         self._make_ready(items[0], batch)
         due = self._due(items[0]) if isinstance(items[0], Sweep) else {}
         if isinstance(items[0], Sweep) and not due:
@@ -318,9 +318,9 @@ class Ledger(Known):
         return running
 
     def _behind(self, numbers: Sequence[int], since: int) -> list[int]:
-        """Those of these experiments to whose logs others may have written."""
-        known = self._running
-        return [number for number in numbers if number not in known or known[number].is_behind(since)]
+        """Those of these experiments to whose logs others may have written: they were not had here since that turn."""
+        known = {number: each.replica for number, each in self._running.items()}
+        return [number for number in numbers if (replica := known.get(number)) is None or replica.had < since]
 
     def _work(self, experiment: Experiment) -> Work:
         """The experiment with all that is in its log, to be changed."""
@@ -410,7 +410,6 @@ class Ledger(Known):
     # --- experiments ---
 
     def _administer(self, item: Administration, session: Writer, now: float) -> Experiment | Refused:
-        mark = self._page.mark()
         try:
             if isinstance(item, Create):
                 made = self._create(item, session, now)
@@ -432,7 +431,7 @@ class Ledger(Known):
             else:
                 changed = self._replace(item, experiment)
         except (Refused, Unsupported, InvalidArgument) as error:
-            self._page.back(mark)
+            self._page.drop(item.experiment.id)
             if isinstance(error, Refused):
                 return error
             return Refused("unsupported" if isinstance(error, Unsupported) else "invalid", str(error))
@@ -511,13 +510,12 @@ class Ledger(Known):
 
     def _expire(self, experiment: Experiment, rows: list[DecisionRow]) -> None:
         """End these decisions: all together, or, where that fails, those that can be ended."""
-        mark = self._page.mark()
         try:
             self._work(experiment).expire(rows)
         except self.store.spoils:
             raise
         except Exception as error:
-            self._drop(experiment, mark)
+            self._drop(experiment)
             if len(rows) == 1:
                 self.faults.failed(("expiry", experiment.id), experiment.name, error)
                 return
@@ -527,14 +525,12 @@ class Ledger(Known):
             return
         self._page.worked.add(("expiry", experiment.id))
 
-    def _drop(self, experiment: Experiment, mark: list[int] | None = None) -> None:
+    def _drop(self, experiment: Experiment) -> None:
         """Forget what is in memory of an experiment: what failed may be half done there, and on the page."""
         running = self._running.get(experiment.id)
         if running is not None:
             running.forget()
-        if mark is not None:
-            self._page.back(mark)
-            self._page.heads.pop(experiment.id, None)  # where its log ends is looked up again
+        self._page.drop(experiment.id)
 
     def _shared(self, batch: Batch, requests: Requests) -> None:
         """What is asked of each experiment, in the order of their numbers; one that fails leaves the others alone."""
@@ -543,17 +539,17 @@ class Ledger(Known):
 
     def _ask(self, experiment: Experiment, asked: Sequence[Placed], requests: Requests) -> None:
         """Serve these: all together, or, where that fails, those that can be served."""
-        refusal = self._refusal(experiment)
+        known = self.faults.known
+        refusal = self._refusal(experiment) if known or experiment.trouble is not None else None
         if refusal is not None:
             requests.refuse(asked, refusal)
             return
-        mark = self._page.mark()
         try:
             requests.serve(self._work(experiment), asked)
         except self.store.spoils:
             raise
         except Exception as error:
-            self._drop(experiment, mark)
+            self._drop(experiment)
             requests.forget(asked)
             if len(asked) == 1:
                 requests.refuse(asked, self.faults.failed(experiment.id, experiment.name, error))
@@ -563,7 +559,8 @@ class Ledger(Known):
                 self._page.write()  # what comes next may fail, and is then lived through from the log
                 requests.settle()
             return
-        self._page.worked.add(experiment.id)
+        if known:
+            self._page.worked.add(experiment.id)
 
     def _refusal(self, experiment: Experiment) -> Refused | None:
         """Why nothing may be asked of it now."""

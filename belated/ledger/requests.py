@@ -7,7 +7,7 @@ while the others of the batch go on. A ticket begins with the day on which it wa
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from belated.errors import InvalidArgument
@@ -56,7 +56,7 @@ class Random:
 class Batch:
     """What is asked for together: by experiment as it is now, with the tickets and the keys that it is about."""
 
-    def __init__(self, items: Sequence[Item], as_it_is: Callable[[Experiment], Experiment]) -> None:
+    def __init__(self, items: Sequence[Item], named: dict[str, Experiment]) -> None:
         self.groups: dict[int, tuple[Experiment, list[Placed]]] = {}
         self.tickets: set[bytes] = set()
         self.keys: list[tuple[int, str]] = []
@@ -68,7 +68,7 @@ class Batch:
             number = item.experiment.id
             group = known.get(number)
             if group is None:
-                now = as_it_is(item.experiment)
+                now = named.get(item.experiment.name, item.experiment)
                 group = known[number] = self.groups.setdefault(now.id, (now, []))[1]
             group.append((at, item))
             if not isinstance(item, Decide):

@@ -60,11 +60,6 @@ class Running:
         replica.had = session.turn
         return replica
 
-    def is_behind(self, since: int) -> bool:
-        """Whether somebody else may have written to the log. If all transactions since that turn were of this process,
-        and the log was had by one of them, nobody has."""
-        return self.replica is None or self.replica.had < since
-
     def _anew(self, head: Head, session: Writer) -> Replica:
         self.forget()
         return Replica(self.player, head, session)
@@ -127,6 +122,9 @@ class Page:
         self.heads = heads
         self.now = now
         self.worked: set[Hashable] = set()  # who did what was asked, which counts once it is committed
+        self._clear()
+
+    def _clear(self) -> None:
         self.events: list[Event] = []
         self.decisions: list[DecisionRow] = []
         self.closings: list[Closing] = []
@@ -134,18 +132,18 @@ class Page:
         self.counts: list[tuple[int, str]] = []
         self.keys: list[Key] = []
         self.extended: list[Key] = []
-        self._all: tuple[list[Any], ...] = (
-            *(self.events, self.decisions, self.closings, self.remarks, self.counts, self.keys, self.extended),
-        )
 
-    def mark(self) -> list[int]:
-        """Where it is now, to go back to."""
-        return [len(rows) for rows in self._all]
-
-    def back(self, mark: list[int]) -> None:
-        """What came after that mark is not written."""
-        for rows, count in zip(self._all, mark, strict=True):
-            del rows[count:]
+    def drop(self, experiment: int) -> None:
+        """What is not written yet of this experiment will not be, and where its log ends is looked up again."""
+        ended = {event.ticket for event in self.events if event.experiment == experiment}
+        self.closings[:] = [row for row in self.closings if row.ticket not in ended]
+        self.counts[:] = [row for row in self.counts if row[0] != experiment]
+        self.remarks[:] = [row for row in self.remarks if row.experiment != experiment]
+        self.decisions[:] = [row for row in self.decisions if row.experiment != experiment]
+        self.events[:] = [row for row in self.events if row.experiment != experiment]
+        for keys in (self.keys, self.extended):
+            keys[:] = [row for row in keys if row.experiment != experiment]
+        self.heads.pop(experiment, None)
 
     def head(self, experiment: int) -> Head | None:
         """Where a log stands."""
@@ -170,8 +168,7 @@ class Page:
             session.add_keys(self.keys)
         for row in self.extended:
             session.extend_key(row)
-        for rows in self._all:
-            rows.clear()
+        self._clear()
 
 
 class Work:
