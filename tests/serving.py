@@ -93,11 +93,11 @@ class Server:
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
+    def start(self, stderr: Any = subprocess.DEVNULL) -> None:
         command = [sys.executable, "-c", self.program, "serve", "--database", self.database, "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--workers", str(self.workers), *self.options],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=stderr, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -22,6 +22,7 @@ from belated.service.endpoint import Endpoint, Handler, Problem, Reply, Request,
 from belated.service.health import has_left
 from belated.service.limits import parts_of
 from belated.service.metrics import Metrics, Place
+from belated.service.running import running
 from belated.service.tracing import Tracer, nothing
 from belated.version import __version__
 
@@ -259,16 +260,10 @@ class Service:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """The desk is open, and the clock runs, while the application does."""
-        async with self.desk.open(self.metrics):
+        async with running(self._beat()), self.desk.open(self.metrics):  # signs are given until the desk is closed
             await self._learn()
-            tasks = [asyncio.create_task(self._clock()), asyncio.create_task(self._beat())]
-            try:
+            async with running(self._clock()):
                 yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
         with contextlib.suppress(OSError):
             self.metrics.share()
         self._parsers.shutdown()

@@ -41,6 +41,7 @@ from belated.service import api
 from belated.service.batch import Answer, Batcher
 from belated.service.health import PATIENCE, SILENT, Readiness
 from belated.service.metrics import Metrics, Numbers
+from belated.service.running import running
 from belated.service.tracing import Tracer, both
 
 log = logging.getLogger("belated")
@@ -147,7 +148,7 @@ class Desk:
 
     @property
     def alive(self) -> bool:
-        return self.batcher.alive
+        return self._batcher is None or self._batcher.alive
 
     def find(self, name: str) -> Experiment:
         return self.ledger.find(name)
@@ -293,14 +294,10 @@ class Desk:
         batcher = self._batcher = Batcher(self.ledger, both(metrics.batch, self._tracer), self.patience)
         metrics.waiting = lambda: batcher.waiting
         self._readiness = Readiness(lambda probe: batcher.submit(probe, always=True))
-        clocks = [asyncio.create_task(self._clock()), asyncio.create_task(self._saves())]
         try:
-            yield
+            async with running(self._clock(), self._saves()):
+                yield
         finally:
-            for clock in clocks:
-                clock.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await clock
             while await batcher.submit(Save(all=True), always=True) is True:  # another version may come next
                 pass
             try:

@@ -25,6 +25,7 @@ from belated.ledger.known import Names
 from belated.ledger.store import Token
 from belated.service.health import PATIENCE, PROBE, Attendant
 from belated.service.metrics import Metrics, Numbers
+from belated.service.running import running
 from belated.service.wire import Line, News, Told, opened, sent
 
 log = logging.getLogger("belated")
@@ -195,17 +196,14 @@ class Remote(Names):
 
     @asynccontextmanager
     async def open(self, metrics: Metrics) -> AsyncIterator[None]:
-        keeping = asyncio.create_task(self._keep())
         try:
-            try:
-                await asyncio.wait_for(self._here.wait(), PATIENCE)
-            except TimeoutError:
-                raise InvalidState("the writer does not answer") from None
-            yield
+            async with running(self._keep()):
+                try:
+                    await asyncio.wait_for(self._here.wait(), PATIENCE)
+                except TimeoutError:
+                    raise InvalidState("the writer does not answer") from None
+                yield
         finally:
-            keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeping
             if self._line is not None:
                 self._line.close()
 

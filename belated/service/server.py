@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import logging
 import os
@@ -33,12 +32,13 @@ from belated.service.connections import Connection, most_connections, watch
 from belated.service.desk import Desk
 from belated.service.guard import Loopback
 from belated.service.health import PATIENCE
+from belated.service.listening import listen
 from belated.service.metrics import Place
 from belated.service.options import Options
 from belated.service.remote import Remote, wait_for
 from belated.service.requests import Under, Watched
 from belated.service.warm import Warmer
-from belated.service.workers import BACKLOG, end_in_time, refused, supervise
+from belated.service.workers import end_in_time, supervise
 from belated.service.writer import Host
 
 log = logging.getLogger("belated")
@@ -141,15 +141,15 @@ def write(
     patience: float = PATIENCE,
     how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
-    """The same on a socket of the port, and for workers on another."""
+    """The same on these sockets of the port, and for workers on the last."""
     _begin(how)
-    public, inside = sockets
+    *public, inside = sockets
     with closing(open_store(database, serve=True, migrate=migrate)) as store:
         guard = Guard(store, require_token or not is_loopback(host))
         tracer = tracing.start(how.traces)
         service = Service(Host(*_ledger(store), patience, tracer, inside), guard, place, how.root_path, tracer)
         _settle_memory(compiled=True)
-        _listen_to(service, [public], host, port, started, how)
+        _listen_to(service, public, host, port, started, how)
 
 
 def answer(
@@ -163,7 +163,7 @@ def answer(
     patience: float = PATIENCE,
     how: Options = Options(),  # noqa: B008  (it is frozen)
 ) -> None:
-    """Answer requests on a socket of the port, and ask the writer of this machine."""
+    """Answer requests on these sockets of the port, and ask the writer of this machine."""
     _begin(how)
     wait_for(place.writer)
     guard = Guard(None, require_token or not is_loopback(host))
@@ -231,25 +231,6 @@ def _look_at(database: str) -> None:
     """Say that others can read the database: new files are private, those of earlier versions were not."""
     if not is_postgres(database) and Path(database).is_file() and os.stat(database).st_mode & 0o077:
         log.warning("%s can be read by others: chmod 600 %s*", database, database)
-
-
-def listen(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of the host that this machine has."""
-    made: list[socket.socket] = []
-    missing = None
-    with refused(host, port), ExitStack() as held:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, _, _, _, address in dict.fromkeys(found):
-            try:
-                made.append(held.enter_context(socket.create_server(address, family=family, backlog=BACKLOG)))
-            except OSError as error:
-                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                    raise
-                missing = error
-        if not made and missing is not None:
-            raise missing
-        held.pop_all()
-    return made
 
 
 def _settle_memory(compiled: bool) -> None:

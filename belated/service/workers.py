@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -21,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +30,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from belated.errors import BelatedError, InvalidState
+from belated.service.listening import BACKLOG, listen_together
 from belated.service.metrics import Place
 from belated.service.steering import Steering
 
@@ -45,9 +48,6 @@ DOUBT = 2.0
 SILENT = 5.0
 #: What workers have in their environment: they run no kernels, and the compiler would take a third of their memory.
 LIGHT = {"NUMBA_DISABLE_JIT": "1"}
-#: Connections that may wait.
-BACKLOG = 2048
-
 #: What a process does: serve these sockets, leave its numbers at this place, and say when it is ready.
 Work = Callable[[list[socket.socket], Place, Callable[[str], None]], None]
 
@@ -124,7 +124,7 @@ def supervise(
 ) -> None:
     """Keep a writer and so many workers until SIGTERM or Ctrl-C; then requests have so many seconds to end.
 
-    The writer is given a socket of the port and the one for workers, a worker only a socket of the port.
+    The writer is given its sockets of the port and the one for workers, a worker only those of the port.
     """
     stop = threading.Event()
 
@@ -134,16 +134,16 @@ def supervise(
         asked.append(number)
         stop.set()
 
-    public = _listen(host, port, 1 + count)
+    public = listen_together(host, port, 1 + count)
     handlers = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     workers: list[Worker] = []
     shared = TemporaryDirectory(prefix="belated-")  # which is private
     folder = Path(shared.name)
     places = [Place(folder, number) for number in range(1 + count)]
-    steering = Steering(public)
+    steering = [Steering(of_one_address) for of_one_address in zip(*public, strict=True)]
     inside = _listen_inside(places[0].writer)
-    jobs = [Job("writer", write, [public[0], inside], places[0])]
-    jobs += [Job("worker", answer, [one], place, LIGHT) for one, place in zip(public[1:], places[1:], strict=True)]
+    jobs = [Job("writer", write, [*public[0], inside], places[0])]
+    jobs += [Job("worker", answer, own, place, LIGHT) for own, place in zip(public[1:], places[1:], strict=True)]
     try:
         workers += map(Worker, jobs)
         _until_ready(workers, stop)
@@ -156,11 +156,12 @@ def supervise(
             if looked > before + TICK + DOUBT:  # this process was stopped, and perhaps all of them
                 for worker in workers:
                     worker.excuse()
-            steering.choose([number for number, worker in enumerate(workers) if worker.able])
+            for each in steering:
+                each.choose([number for number, worker in enumerate(workers) if worker.able])
             _replace_dead(workers, jobs, stop)
     finally:
-        for each in (inside, *public):  # nobody can wait there any more
-            each.close()
+        for listening in (inside, *chain(*public)):  # nobody can wait there any more
+            listening.close()
         good = _end(workers, grace + KILLED)
         shared.cleanup()
         for number, handler in handlers.items():
@@ -181,24 +182,6 @@ def _listen_inside(address: str) -> socket.socket:
         raise InvalidState(f"cannot listen on {address}: {error}") from None
     listening.listen(BACKLOG)
     return listening
-
-
-@contextmanager
-def refused(host: str, port: int) -> Iterator[None]:
-    """Say in one line that nobody can listen there."""
-    try:
-        yield
-    except OSError as error:
-        reason = str(error.strerror).partition(" (")[0]
-        raise InvalidState(f"cannot listen on {host}, port {port}: {reason}") from None
-
-
-def _listen(host: str, port: int, count: int) -> list[socket.socket]:
-    """So many sockets on one port, which nobody else may have."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with refused(host, port), socket.create_server((host, port), family=family) as alone:
-        port = alone.getsockname()[1]
-    return [socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=True) for _ in range(count)]
 
 
 def _until_ready(workers: list[Worker], stop: threading.Event) -> None:
@@ -283,10 +266,17 @@ def _child(job: Job, said: multiprocessing.connection.Connection) -> None:
         job.work(job.sockets, job.place, said.send)
     except BelatedError as error:
         sys.exit(f"error: {error}")
+    finally:
+        if not _parent().is_alive():  # it was killed, and could not do that itself
+            shutil.rmtree(job.place.folder, ignore_errors=True)
 
 
 def _end_with_parent() -> None:
+    multiprocessing.connection.wait([_parent().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _parent() -> multiprocessing.process.BaseProcess:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    multiprocessing.connection.wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
+    return parent

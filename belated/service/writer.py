@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +19,7 @@ from belated.service.batch import Busy
 from belated.service.desk import SWEEP, Desk
 from belated.service.health import CONNECTION
 from belated.service.metrics import Metrics
+from belated.service.running import running
 from belated.service.tracing import Tracer
 from belated.service.wire import Line, News, received, told
 from belated.service.workers import grace_left
@@ -166,17 +166,10 @@ class Host(Desk):
     async def open(self, metrics: Metrics) -> AsyncIterator[None]:
         """Until the workers have hung up, for which they have the grace."""
         clerks = set[Clerk]()
-        async with super().open(metrics):
-            tasks = [asyncio.create_task(accept(self, self._inside, clerks)), asyncio.create_task(_tell(clerks))]
-            try:
-                yield
-                while clerks and grace_left() > 0.0:
-                    await asyncio.sleep(TICK)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
+        async with super().open(metrics), running(accept(self, self._inside, clerks), _tell(clerks)):
+            yield
+            while clerks and grace_left() > 0.0:
+                await asyncio.sleep(TICK)
 
 
 async def accept(desk: Desk, listening: socket.socket, clerks: set[Clerk]) -> None:
