@@ -26,7 +26,7 @@ from belated.ledger.database import is_postgres, open_store  # noqa: E402
 from belated.ledger.errors import Damaged, Refused, StorageError  # noqa: E402
 from belated.ledger.experiment import make  # noqa: E402
 from belated.ledger.export import export  # noqa: E402
-from belated.ledger.items import Cancel, Create, Decide, Feedback, Probe, Sweep, Upkeep, ticket_of  # noqa: E402
+from belated.ledger.items import Cancel, Create, Decide, Feedback, Probe, Save, Sweep, Upkeep, ticket_of  # noqa: E402
 from belated.ledger.ledger import Ledger  # noqa: E402
 from belated.ledger.verify import verify  # noqa: E402
 from tests.postgres import cluster, database  # noqa: E402, F401
@@ -261,6 +261,38 @@ def test_one_request_that_fails_leaves_its_own_experiment_alone(two: Any, monkey
     assert ledger.failing() == {}
     assert ledger.statistics(well)["decisions"] == 11
     assert [report.verdict for report in verify(ledger.store)] == ["identical"] * 2
+
+
+def test_who_served_something_of_a_batch_does_not_rest(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, _, well = two
+    from belated.ledger.work import Work
+
+    decide = Work.expect
+    monkeypatch.setattr(Work, "expect", lambda self, contexts: decide(self, contexts) if len(contexts) < 3 else 1 / 0)
+    items = [Decide(well, [None]), *[Decide(well, [None] * 3)] * faults.STRIKES]
+    assert [isinstance(each, Refused) for each in ledger.serve(items)] == [False, *[True] * faults.STRIKES]
+    assert ledger.failing() == {} and isinstance(ledger.serve([Decide(well, [None])])[0], list)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_all_but_one_expire_though_all_is_on_record(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are served one by one then, each after what the one before appended: in one transaction."""
+    address = str(tmp_path / "a.db") if kind == "sqlite" else request.getfixturevalue("cluster").new()
+    with closing(open_store(address, serve=True)) as store:
+        ledger = plain(store)
+        made = created(ledger, "ads", "bold(exp3)")
+        decided(ledger, "ads", 6)
+        ledger.serve([Save(all=True)])
+        execute(address, "UPDATE decisions SET expires_at = 1.0")
+        execute(address, "UPDATE decisions SET action = 99 WHERE round = 1")  # the first of them
+        again = []
+        monkeypatch.setattr(ledger, "_parts", lambda items: again.append(items) or [])
+        ledger.serve([Sweep()])
+        counted = "SELECT count(*), state FROM decisions GROUP BY state ORDER BY state"
+        assert execute(address, counted) == [(5, "expired"), (1, "open")] and again == []
+        assert ledger.serve([Decide(made, [None])])[0][0].round == 7
 
 
 def test_an_experiment_that_fails_rests_and_is_tried_again(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:

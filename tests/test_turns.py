@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip("psycopg", reason="PostgreSQL needs belated[postgres]")
 
-from belated.ledger.errors import Raced
-from belated.ledger.items import Decide, Feedback, Save
+from belated.errors import InvalidArgument
+from belated.ledger.errors import Raced, Refused, StorageError
+from belated.ledger.items import Decide, Feedback, Replace, Save
+from belated.ledger.player import Player
 from belated.ledger.postgres import Postgres
 from belated.ledger.reads import Reads
 from tests.postgres import cluster, database  # noqa: F401
@@ -93,16 +95,46 @@ def test_states_go_on_record_by_another(database):
         assert_clean(one)
 
 
-def test_another_server_that_goes_on_with_the_same_numbers(database):
-    """A standby takes over that lacks the last decision, through a pooler: no connection was lost."""
+@pytest.mark.parametrize("turn", [None, 1, 3, 5])
+@pytest.mark.parametrize("what", ["another server", "another sequence", "a lost connection"])
+def test_who_lacks_the_end_of_the_log_goes_on_from_where_it_ends(database, what, turn):
+    """A standby that took over, or a backup that was put back: it may give out any numbers, lower ones too."""
+    with ledgers(database, 1) as (ledger,):
+        create(ledger, "e0", DIRECT)
+        assert [decide(ledger, "e0")[0] for _ in range(8)] == list(range(1, 9))
+        query(database, "DELETE FROM events WHERE place > 5")
+        query(database, "DELETE FROM decisions WHERE round > 5")
+        if turn is not None:
+            query(database, f"SELECT setval('turns', {turn})")
+        (body,) = query(database, "SELECT pg_get_functiondef('belated_lock'::regproc)")[0]
+        if what == "another server":
+            query(database, re.sub(r"server := [^;]*;", "server := 'another';", body))
+        elif what == "another sequence":
+            (last,) = query(database, "SELECT last_value FROM turns")[0]
+            query(database, f"DROP SEQUENCE turns; CREATE SEQUENCE turns START {last + 1}")
+        else:
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belated'"
+            query(database, f"{end}; SELECT setval('turns', {turn or 1})")
+            with pytest.raises(StorageError), ledger.store.write():  # somebody else's transaction meets it first
+                pass
+        assert [decide(ledger, "e0")[0] for _ in range(3)] == [6, 7, 8]
+        assert_clean(ledger)
+
+
+def test_a_change_that_is_refused_when_it_had_begun(database, monkeypatch):
+    """By a learner of somebody's own, say: what it did in memory is not taken for what is in the log."""
     with ledgers(database, 1) as (ledger,):
         create(ledger, "e0", DIRECT)
         assert [decide(ledger, "e0") for _ in range(3)] == [[1], [2], [3]]
-        query(database, "DELETE FROM events WHERE place = 3")
-        query(database, "DELETE FROM decisions WHERE round = 3")
-        (body,) = query(database, "SELECT pg_get_functiondef('belated_lock'::regproc)")[0]
-        query(database, re.sub(r"server := [^;]*;", "server := 1.5;", body))
-        assert [decide(ledger, "e0") for _ in range(2)] == [[3], [4]]
+
+        def refuses(*_):
+            raise InvalidArgument("not this one")
+
+        monkeypatch.setattr(Player, "replace", refuses)
+        (said,) = ledger.serve([Replace(find(ledger, "e0"), "a", "z")])
+        assert isinstance(said, Refused) and str(said) == "not this one"
+        monkeypatch.undo()
+        assert [decide(ledger, "e0") for _ in range(3)] == [[4], [5], [6]]
         assert_clean(ledger)
 
 

@@ -329,13 +329,13 @@ class Ledger(Known):
         if running is None or running.experiment is not experiment:
             running = self._run(experiment)
         replica = running.replica
-        if replica is None or replica.had < page.session.since:
+        if replica is None or replica.had < page.since:
             head = page.head(experiment.id)
             if head is None:
                 raise Damaged("it has no log")
             replica = running.follow(head, page.session)
         else:
-            replica.session, replica.had = page.session, page.session.turn
+            replica.session, replica.had = page.session, page.turn
         return Work(page, replica, experiment)
 
     def unsaved(self) -> int:
@@ -473,8 +473,12 @@ class Ledger(Known):
 
     def _turn(self, changed: Experiment, replica: Replica, player: Player | None, told: tuple[str, int]) -> None:
         """An action is replaced or added: that is one event, and states change when they are next used."""
-        self._running[changed.id].turn(changed, player)
-        Work(self._page, replica, changed).turn(*told)
+        try:
+            self._running[changed.id].turn(changed, player)
+            Work(self._page, replica, changed).turn(*told)
+        except BaseException:
+            self._drop(changed)
+            raise
 
     # --- decisions, feedback, cancellations ---
 
@@ -521,7 +525,7 @@ class Ledger(Known):
                 return
             for row in rows:
                 self._expire(experiment, [row])
-                self._page.write()
+                self._page.flush()
             return
         self._page.worked.add(("expiry", experiment.id))
 
@@ -539,8 +543,7 @@ class Ledger(Known):
 
     def _ask(self, experiment: Experiment, asked: Sequence[Placed], requests: Requests) -> None:
         """Serve these: all together, or, where that fails, those that can be served."""
-        known = self.faults.known
-        refusal = self._refusal(experiment) if known or experiment.trouble is not None else None
+        refusal = self._refusal(experiment) if self.faults.known or experiment.trouble is not None else None
         if refusal is not None:
             requests.refuse(asked, refusal)
             return
@@ -556,11 +559,10 @@ class Ledger(Known):
                 return
             for each in asked:
                 self._ask(experiment, [each], requests)
-                self._page.write()  # what comes next may fail, and is then lived through from the log
+                self._page.flush()  # what comes next may fail, and is then lived through from the log
                 requests.settle()
             return
-        if known:
-            self._page.worked.add(experiment.id)
+        self._page.worked.add(experiment.id)
 
     def _refusal(self, experiment: Experiment) -> Refused | None:
         """Why nothing may be asked of it now."""

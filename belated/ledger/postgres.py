@@ -24,6 +24,7 @@ from belated.ledger.files import make_private
 from belated.ledger.past import PATIENCE
 from belated.ledger.session import SCHEMA_LOCK, Session
 from belated.ledger.store import day_of
+from belated.ledger.turns import Turns
 
 #: Statements that stay prepared: some for each day that feedback may come from.
 PREPARED = 1000
@@ -85,6 +86,7 @@ class Postgres:
         self.migrates = migrate
         self._days: set[int] = set()
         self._ends: dict[int, Any] = {}
+        self._turns = Turns()
         self._writer: Session | None = None
         self._idle: list[Session] = []
         self._guard = threading.Lock()
@@ -121,7 +123,7 @@ class Postgres:
         except BaseException:
             connection.close()
             raise
-        return Session(connection, self._days, self._ends)
+        return Session(connection, self._days, self._ends, self._turns)
 
     def _prepare(self, connection: psycopg.Connection[Any], serve: bool, earlier: bool) -> None:
         """Tables of this version, whoever of several processes makes them."""
@@ -135,7 +137,7 @@ class Postgres:
                     "list work here too"
                 )
             connection.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
-            session = Session(connection, self._days, self._ends)
+            session = Session(connection, self._days, self._ends, self._turns)
             version = self._version(session)
             schema.refuse(self.name, version, serve=serve, migrate=self.migrates or earlier)
             if version < schema.SCHEMA and self._writes:

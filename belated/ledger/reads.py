@@ -25,6 +25,7 @@ from belated.ledger.store import (
     State,
     day_of,
 )
+from belated.ledger.turns import Turns
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,15 +48,14 @@ def _unbroken(place: int, events: Sequence[Event]) -> int:
 class Reads(Past):
     """One connection, and what it reads."""
 
-    def __init__(self, connection: psycopg.Connection[Any], days: set[int], ends: dict[int, Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], days: set[int], ends: dict[int, Any], turns: Turns) -> None:
         self.connection = connection
         self.days = days  # those that have tables, as far as is known; shared by all sessions
         self.ends = ends  # the last events of logs that rest, see `_with_end`; shared too
         self._begun: psycopg.Cursor[Any] | None = None
         self._clock: float | None = None
         self._changes = 0
-        self.turn, self.since = 0, 1
-        self._server = 0.0  # since when it runs: another one may lack the end of all logs, and draw the same numbers
+        self._turns = turns  # shared too
         self._made: set[int] = set()  # days whose tables this transaction made
         self._dropped: set[int] = set()
         self._kept: set[bytes] = set()  # tickets whose decisions are kept, though their day may have tables
@@ -64,9 +64,7 @@ class Reads(Past):
         """Whether this is a transaction that writes; its clock and the number of changes are known then."""
         if self._begun is not None and self._clock is None:
             self._clock, self._changes, turn, server = self._begun.fetchall()[0]
-            if (turn, server) != (self.turn + 1, self._server):
-                self.since = turn
-            self.turn, self._server = turn, server
+            self._turns.draw(turn, server)
         return self._begun is not None
 
     # --- days ---

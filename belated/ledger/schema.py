@@ -140,12 +140,12 @@ _DAYS = (
             END LOOP;
         END $$""",
 )
-#: Who writes locks the logs that it is about, and then draws a number: see `Writer.since`.
+#: Who writes locks the logs that it is about, and then draws a number: see `turns.py`.
 _LOCK = (
     "CREATE SEQUENCE turns",
     """CREATE FUNCTION belated_lock(
             write_lock bigint, alone boolean, experiments bigint[],
-            OUT now float8, OUT changes bigint, OUT turn bigint, OUT server float8
+            OUT now float8, OUT changes bigint, OUT turn bigint, OUT server text
         ) LANGUAGE plpgsql AS $$
         BEGIN
             IF alone THEN
@@ -155,7 +155,7 @@ _LOCK = (
             END IF;
             PERFORM FROM heads WHERE experiment = ANY(experiments) ORDER BY experiment FOR UPDATE;
             turn := nextval('turns');
-            server := extract(epoch FROM pg_postmaster_start_time());
+            server := extract(epoch FROM pg_postmaster_start_time()) || ' ' || 'turns'::regclass::oid;
             now := extract(epoch FROM clock_timestamp());
             changes := value FROM meta WHERE key = 'changes';
         END $$""",

@@ -40,6 +40,14 @@ class Session(Reads):
         sql = "SELECT now, changes, turn, server FROM belated_lock(%s, %s, %s::bigint[])"
         self._begun = self.run(sql, (WRITE_LOCK, alone, array("bigint", lock)))
 
+    @property
+    def turn(self) -> int:
+        return self._turns.mine
+
+    @property
+    def since(self) -> int:
+        return self._turns.since
+
     def over(self, committed: bool) -> None:
         """The transaction has ended."""
         if committed:

@@ -69,7 +69,6 @@ class Session(Common):
         )
         self.run = self.connection.execute
         self.many = self.connection.executemany
-        self.turn, self.since = 0, 1  # nothing is known of others
         try:
             self.run("PRAGMA cache_size = -65536")
             self.run("PRAGMA temp_store = MEMORY")
@@ -105,6 +104,14 @@ class Session(Common):
 
     def now(self) -> float:
         return float(self.run(NOW).fetchone()[0])
+
+    @property
+    def turn(self) -> int:
+        return 0
+
+    @property
+    def since(self) -> int:
+        return 1  # nothing is known of others
 
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self.run(sql, values).fetchall()

@@ -271,13 +271,15 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """What can be read and written, in one transaction.
 
-    Each draws a number, its `turn`, after it has locked its logs. While a log is locked nobody else draws for it: of
-    two transactions that had it, the later one has the higher number. If all numbers from `since` on were drawn here,
-    nobody else has had a log since, and each ends where it did when it was had here. Both are known once the clock is.
+    It is the `turn`th of this process, and nobody else has had one from the turn `since` on: a log that was had here
+    since then ends where it did (see `turns.py`). Both are known once the clock is.
     """
 
-    turn: int
-    since: int
+    @property
+    def turn(self) -> int: ...
+
+    @property
+    def since(self) -> int: ...
 
     def look(
         self, experiments: Sequence[int], tickets: Sequence[bytes], keys: Sequence[tuple[int, str]]

@@ -121,6 +121,7 @@ class Page:
         self.session = session
         self.heads = heads
         self.now = now
+        self.turn, self.since = session.turn, session.since
         self.worked: set[Hashable] = set()  # who did what was asked, which counts once it is committed
         self._clear()
 
@@ -144,6 +145,11 @@ class Page:
         for keys in (self.keys, self.extended):
             keys[:] = [row for row in keys if row.experiment != experiment]
         self.heads.pop(experiment, None)
+
+    def flush(self) -> None:
+        """All of it is written, and where logs end is looked up again."""
+        self.write()
+        self.heads.clear()
 
     def head(self, experiment: int) -> Head | None:
         """Where a log stands."""
