@@ -9,11 +9,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 
 pytest.importorskip("psycopg", reason="PostgreSQL needs belated[postgres]")
 
 from belated.errors import InvalidState
+from belated.service import workers
 from belated.service.listening import listen, listen_together
 from tests.postgres import cluster, database  # noqa: F401
 from tests.serving import Server, children
@@ -92,3 +94,36 @@ def test_who_loses_the_parent_leaves_no_folder(database, tmp_path, monkeypatch):
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
         time.sleep(0.05)
     assert not list(tmp_path.glob("belated-*"))
+
+
+def test_who_cannot_start_is_tried_again_less_and_less_often(monkeypatch, caplog):
+    clock = [0.0]
+    monkeypatch.setattr(workers.time, "monotonic", lambda: clock[0])
+    tried = []
+
+    class Gone:
+        name, pid, exitcode = "belated writer", 7, 1
+
+        @staticmethod
+        def is_alive():
+            return False
+
+    def begin(self, job, pause=workers.PAUSE):
+        tried.append(clock[0])
+        self.process, self.url, self._pause, self._ended = Gone, "here" if job == "well" else None, pause, None
+
+    monkeypatch.setattr(workers.Worker, "__init__", begin)
+    monkeypatch.setattr(workers.Worker, "look", lambda self: None)
+    running = [workers.Worker("ill")]
+    while clock[0] < 40.0:
+        workers._replace_dead(running, ["ill"])
+        clock[0] += 0.5
+    assert np.diff(tried).tolist() == [1.0, 2.5, 4.5, 8.5, 8.5, 8.5]  # a look between
+    assert [each.message for each in caplog.records[:2]] == [
+        "belated writer, process 7, ended with exit code 1: replaced in 1 s",
+        "belated writer, process 7, ended with exit code 1: replaced in 2 s",
+    ]
+    assert len(caplog.records) == len(tried)
+    running[0].url = "here"  # the next ones start: at once, and from the shortest pause on
+    workers._replace_dead(running, ["well"])
+    assert tried[-1] == clock[0] and running[0]._pause == workers.PAUSE

@@ -40,9 +40,11 @@ log = logging.getLogger("belated")
 #: after which it is killed.
 LAST = 1.5
 KILLED = 2.0
-#: Seconds between looks, and before a worker that could not start is replaced.
+#: Seconds between looks.
 TICK = 0.5
+#: Seconds before one that could not even start is tried again, at first and at most: the database may be gone for long.
 PAUSE = 1.0
+LONGEST = 8.0
 #: Seconds without a sign after which a worker gets no connections if others can, and after which it counts as stopped.
 DOUBT = 2.0
 SILENT = 5.0
@@ -65,7 +67,7 @@ class Job(NamedTuple):
 class Worker:
     """One process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, pause: float = PAUSE) -> None:
         context = multiprocessing.get_context("spawn")
         self._said, said = context.Pipe(duplex=False)
         self._place, self._beat, self._since = job.place, job.place.beats(), time.monotonic()
@@ -74,6 +76,8 @@ class Worker:
             self.process.start()
         said.close()
         self.url: str | None = None
+        self._pause = pause
+        self._ended: float | None = None
 
     def look(self) -> None:
         """Learn whether it is ready."""
@@ -89,6 +93,20 @@ class Worker:
         if beat != self._beat or self.url is None:
             self._beat, self._since = beat, time.monotonic()
         return time.monotonic() - self._since
+
+    def is_over(self) -> bool:
+        """Whether another may take the place of one that has ended; it is said once why there will be one."""
+        pause = self._pause if self.url is None else 0.0
+        if self._ended is None:
+            self._ended = time.monotonic()
+            later = f" in {pause:g} s" if pause else ""
+            ended = _end_of(self.process.exitcode)
+            log.error("%s, process %s, %s: replaced%s", self.process.name, self.process.pid, ended, later)
+        return time.monotonic() >= self._ended + pause
+
+    def pause_of_next(self) -> float:
+        """For how long the next is waited for if that cannot start either."""
+        return min(2.0 * self._pause, LONGEST) if self.url is None else PAUSE
 
     def excuse(self) -> None:
         """Nobody was there to see a sign."""
@@ -151,14 +169,14 @@ def supervise(
             started(workers[-1].url or "")
         looked = time.monotonic()
         while not stop.is_set():
-            multiprocessing.connection.wait([worker.process.sentinel for worker in workers], TICK)
+            multiprocessing.connection.wait([w.process.sentinel for w in workers if w.process.is_alive()], TICK)
             before, looked = looked, time.monotonic()
             if looked > before + TICK + DOUBT:  # this process was stopped, and perhaps all of them
                 for worker in workers:
                     worker.excuse()
             for each in steering:
                 each.choose([number for number, worker in enumerate(workers) if worker.able])
-            _replace_dead(workers, jobs, stop)
+            _replace_dead(workers, jobs)
     finally:
         for listening in (inside, *chain(*public)):  # nobody can wait there any more
             listening.close()
@@ -205,18 +223,13 @@ def _end_of(code: int | None) -> str:
         return f"ended with exit code {code}"
 
 
-def _replace_dead(workers: list[Worker], jobs: list[Job], stop: threading.Event) -> None:
+def _replace_dead(workers: list[Worker], jobs: list[Job]) -> None:
     for number, worker in enumerate(workers):
-        process = worker.process
         worker.look()
-        if process.is_alive() and worker.silent() > SILENT:
+        if worker.process.is_alive() and worker.silent() > SILENT:
             worker.kill()
-        if process.is_alive() or stop.is_set():
-            continue
-        log.error("%s, process %s, %s: replaced", process.name, process.pid, _end_of(process.exitcode))
-        if worker.url is None:  # it could not even start: the database may be gone for a while
-            stop.wait(PAUSE)
-        workers[number] = Worker(jobs[number])
+        if not worker.process.is_alive() and worker.is_over():
+            workers[number] = Worker(jobs[number], worker.pause_of_next())
 
 
 def _end(workers: list[Worker], patience: float) -> bool:
