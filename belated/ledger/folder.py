@@ -78,7 +78,8 @@ class Folder:
         while self._upto[number] < last:
             fold = self._folds[number]
             with self._store.read() as session:
-                events = session.events_since(number, self._upto[number], CHUNK, fold.at)
+                upto = self._upto[number]
+                events = session.events_since(number, upto, min(CHUNK, last - upto), fold.at)
                 missing = not events or events[0].place != self._upto[number] + 1
                 gone = missing and number not in session.heads([number])
                 saved = session.folds().get(number) if missing else None

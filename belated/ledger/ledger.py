@@ -246,7 +246,7 @@ class Ledger(Known):
         elif isinstance(item, Sweep):
             return self._sweep(item, due, rows)
         elif isinstance(item, Save):
-            more = self._save(item.limit, session, now)
+            more = self._save(item.limit)
             self._tell(session, now, item.last)
             return more
         elif isinstance(item, Probe):
@@ -371,7 +371,7 @@ class Ledger(Known):
                     found.append(each.id)
         return found
 
-    def _save(self, limit: int, session: Writer, now: float) -> bool:
+    def _save(self, limit: int) -> bool:
         more, named = False, {each.id: each for each in self.experiments()}
         for number, head in sorted(self._page.heads.items()):
             if limit <= 0:
@@ -380,7 +380,7 @@ class Ledger(Known):
             if experiment is None:
                 continue
             try:
-                states, finished = self._run(experiment).save(head, session, now, limit)
+                states, finished = self._run(experiment).save(head, self._page, limit)
             except self.store.spoils:
                 raise
             except Exception as error:
@@ -450,7 +450,7 @@ class Ledger(Known):
         made = replace(made, id=number)
         running = Running(made, item.player)
         running.change(made)
-        running.begin(session, now)
+        running.begin(self._page)
         self._made[number] = running
         self._changed[made.name] = made
         return made

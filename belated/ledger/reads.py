@@ -120,9 +120,9 @@ class Reads(Past):
     def _ask_heads(self, experiments: Sequence[int] | None) -> tuple[psycopg.Cursor[Any], int]:
         """With the last events of these days; and the first of them."""
         now = time.time()  # of this machine: its clock may be wrong, but not by so much
-        if day_of(now) not in self.days:  # others may have made tables since `tend`
-            self.learn_days()
         around = sorted({day_of(now - WRONG), day_of(now), day_of(now + WRONG)})
+        if not self.days.issuperset(around):  # others may have made tables since `tend`, of yesterday too
+            self.learn_days()
         days = [day for day in around if day in self.days]
         # Not max(place): as long as nobody has counted a day's rows, PostgreSQL would look at all of them.
         last = [

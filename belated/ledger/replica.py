@@ -108,7 +108,8 @@ class Replica(Rows):
     def catch_up(self, head: Head) -> None:
         """Live through the log up to its end; nobody else may write to it meanwhile."""
         while self.place < head.last:
-            events = self.session.events_since(self.experiment.id, self.place, CHUNK, self.at)
+            limit = min(CHUNK, head.last - self.place)  # no day after that is looked at
+            events = self.session.events_since(self.experiment.id, self.place, limit, self.at)
             if not events:
                 raise Damaged(f"its log ends at {self.place}, and {head.last} events were appended")
             self._follow(events)

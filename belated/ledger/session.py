@@ -90,14 +90,14 @@ class Session(Reads):
             columns(HEAD, (row[:-1] for row in rows)),
         )
 
-    def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        rows = map(state_row, states)
+    def put_states(self, states: Iterable[tuple[int, State]]) -> None:
+        names = ("experiment", *STATE_COLUMNS)
         self.run(
-            f"INSERT INTO states (experiment, {STATE}) SELECT %s, r.* FROM {unnest(STATE_COLUMNS)} "
+            f"INSERT INTO states (experiment, {STATE}) SELECT * FROM {unnest(names)} "
             "ON CONFLICT (experiment, instance) DO UPDATE SET seq = excluded.seq, free = excluded.free, "
             "state = excluded.state, held = excluded.held, steps = excluded.steps, pool = excluded.pool, "
             "place = excluded.place",
-            (experiment, *columns(STATE_COLUMNS, rows)),
+            columns(names, [(experiment, *state_row(state)) for experiment, state in states]),
         )
 
     def add_decisions(self, rows: Sequence[DecisionRow]) -> None:

@@ -191,8 +191,8 @@ class Session(Common):
     def put_heads(self, rows: Iterable[Head]) -> None:
         self._insert(f"INSERT OR REPLACE INTO heads ({HEADS})", (row[:-1] for row in rows))
 
-    def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        rows = ((experiment, *state_row(state)) for state in states)
+    def put_states(self, states: Iterable[tuple[int, State]]) -> None:
+        rows = ((experiment, *state_row(state)) for experiment, state in states)
         self._insert(f"INSERT OR REPLACE INTO states (experiment, {STATE})", rows)
 
     def add_decisions(self, rows: Sequence[DecisionRow]) -> None:

@@ -301,8 +301,8 @@ class Writer(Reader, Protocol):
 
     def put_heads(self, rows: Iterable[Head]) -> None: ...
 
-    def put_states(self, experiment: int, states: Iterable[State]) -> None:
-        """Write states, new ones and known ones."""
+    def put_states(self, states: Iterable[tuple[int, State]]) -> None:
+        """Write states of experiments, new ones and known ones."""
 
     def add_decisions(self, rows: Sequence[DecisionRow]) -> None: ...
 

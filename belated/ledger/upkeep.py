@@ -175,7 +175,7 @@ def _migrate(experiment: Experiment, session: Writer) -> Experiment:
             raise Damaged(f"state {state.instance} has {len(state.data)} bytes, others have {size}")
         state.data = migrated(learners[actions], version, np.frombuffer(state.data, records[actions])[0]).tobytes()
         changed.append(state)
-    session.put_states(experiment.id, changed)
+    session.put_states((experiment.id, state) for state in changed)
     session.add_checkpoints(Checkpoint(experiment.id, state, queue, True, now) for state in changed)
     moved = replace(experiment, stored=None)
     session.change_experiment(moved.row())

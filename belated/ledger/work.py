@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from belated.kernels.states import state_dtype
@@ -14,12 +14,12 @@ from belated.ledger.follow import letter_of
 from belated.ledger.items import Decided, write_value
 from belated.ledger.player import Player
 from belated.ledger.replica import Replica
-from belated.ledger.store import ALL, OWN, Closing, DecisionRow, Event, Head, Key, Remark, State, Writer
+from belated.ledger.store import ALL, OWN, Closing, DecisionRow, Event, Head, Key, Queued, Remark, State, Writer
 from belated.protocols import Floats
 
 #: What the table of decisions, which wants a number, has for a probability that is not stated.
 NOT_STATED = 0.0
-#: Bytes of states that one transaction puts on record.
+#: Bytes of states that one transaction puts on record of an experiment, and one statement.
 SAVED = 4 << 20
 
 
@@ -78,40 +78,29 @@ class Running:
         if self.replica is not None:
             self.replica.play_on(self.player)
 
-    def begin(self, session: Writer, now: float) -> None:
+    def begin(self, page: Page) -> None:
         """The experiment is new: put its first states on record."""
         first = Head(self.experiment.id, instances=self.experiment.forecaster.seats)
-        replica = self.replica = Replica(self.player, first, session)
+        replica = self.replica = Replica(self.player, first, page.session)
         replica.start()
-        session.put_states(self.experiment.id, replica.states.values())
-        self._put_queues(session)
-        session.put_heads([Head(self.experiment.id, written_at=now, instances=replica.instances)])
+        head = Head(self.experiment.id, written_at=page.now, instances=replica.instances)
+        page.save(head, replica.states.values(), *replica.queue_changes())
 
     def unsaved(self) -> int:
         """How many events are not in what is on record of the states."""
         return 0 if self.replica is None else self.replica.unsaved()
 
-    def save(self, head: Head, session: Writer, now: float, limit: int) -> tuple[int, bool]:
+    def save(self, head: Head, page: Page, limit: int) -> tuple[int, bool]:
         """Put states on record; how many they were, and whether all are as they should be."""
-        replica = self.follow(head, session)
+        replica = self.follow(head, page.session)
         size = state_dtype(self.experiment.learner).itemsize
         states = replica.to_save(max(1, min(limit, SAVED // size)))
-        session.put_states(self.experiment.id, states)
-        if not replica.apart:
-            self._put_queues(session)
+        put, pulled = ((), ()) if replica.apart else replica.queue_changes()
         written = replica.saved_these(states)
-        at = now if written == replica.place else head.written_at
+        at = page.now if written == replica.place else head.written_at
         counts = (replica.rounds, replica.instances, replica.outstanding)
-        session.put_heads([Head(self.experiment.id, replica.place, written, at, *counts)])
+        page.save(Head(self.experiment.id, replica.place, written, at, *counts), states, put, pulled)
         return len(states), written == replica.place
-
-    def _put_queues(self, session: Writer) -> None:
-        assert self.replica is not None
-        put, pulled = self.replica.queue_changes()
-        if put:
-            session.push(put)
-        if pulled:
-            session.pull(pulled)
 
 
 class Page:
@@ -133,6 +122,25 @@ class Page:
         self.counts: list[tuple[int, str]] = []
         self.keys: list[Key] = []
         self.extended: list[Key] = []
+        self.states: list[tuple[int, State]] = []
+        self.saved: list[Head] = []
+        self.pushed: list[Queued] = []
+        self.pulled: list[tuple[int, int, int]] = []
+
+    def save(
+        self,
+        head: Head,
+        states: Collection[State],
+        pushed: Sequence[Queued],
+        pulled: Sequence[tuple[int, int, int]],
+    ) -> None:
+        """States of an experiment go on record, and what changed in its queues."""
+        self.states += [(head.experiment, state) for state in states]
+        self.saved.append(head)
+        self.pushed += pushed
+        self.pulled += pulled
+        if sum([len(state.data) for _, state in self.states]) > SAVED:
+            self.write()
 
     def drop(self, experiment: int) -> None:
         """What is not written yet of this experiment will not be, and where its log ends is looked up again."""
@@ -174,6 +182,14 @@ class Page:
             session.add_keys(self.keys)
         for row in self.extended:
             session.extend_key(row)
+        if self.states:
+            session.put_states(self.states)
+        if self.pushed:
+            session.push(self.pushed)
+        if self.pulled:
+            session.pull(self.pulled)
+        if self.saved:
+            session.put_heads(self.saved)
         self._clear()
 
 
