@@ -263,6 +263,29 @@ def test_one_request_that_fails_leaves_its_own_experiment_alone(two: Any, monkey
     assert [report.verdict for report in verify(ledger.store)] == ["identical"] * 2
 
 
+@pytest.mark.parametrize("damage", ["state = 5", "steps = 9223372036854775807"])
+def test_a_state_that_cannot_be_written_keeps_no_other_from_its_place(tmp_path: Path, damage: str) -> None:
+    """SQLite has no types that hold: one fails when it is put on the page, the other when that is written."""
+    address = str(tmp_path / "a.db")
+    with closing(open_store(address, serve=True)) as store:
+        ledger = plain(store)
+        for name in ("sick", "well", "fine"):
+            created(ledger, name, "qpmd(ucb1)" if name == "sick" else "bold(exp3)")
+            decided(ledger, name, 2)
+        ledger.serve([Save(all=True)])
+    execute(address, f"UPDATE states SET {damage} WHERE experiment = 1")
+    with closing(open_store(address, serve=True)) as store:
+        ledger = plain(store)
+        for _ in range(3):
+            ledger.serve([Decide(each, [None]) for each in ledger.experiments()])
+            ledger.serve([Feedback(ledger.find("sick"), [])])
+            assert ledger.serve([Save(all=True)]) == [False]
+        counted = "SELECT h.experiment, written, max(place) FROM heads h JOIN events e ON e.experiment = h.experiment"
+        rows = execute(address, f"{counted} WHERE h.experiment > 1 GROUP BY h.experiment")
+        assert rows == [(2, 5, 5), (3, 5, 5)]
+        assert ledger.failing().keys() | ledger.faults.known.keys() <= {"sick", 1}
+
+
 def test_who_served_something_of_a_batch_does_not_rest(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, _, well = two
     from belated.ledger.work import Work

@@ -59,16 +59,20 @@ def test_workers_answer_at_all_addresses_of_a_host(database, processors):
 
 
 def test_a_writer_that_is_told_to_end_alone_has_the_grace(database, tmp_path):
-    """It goes on for the workers until then; nobody takes it for stopped, and it ends by itself."""
+    """It goes on for the workers until then; nobody takes it for stopped, and it ends by itself. It had the connections;
+    new ones go to a worker."""
     log = tmp_path / "log"
     with log.open("w") as said:
-        server = Server(database, 2, "--grace", "7")
+        server = Server(database, 2, "--grace", "7", processors=2)
         server.start(stderr=said)
         try:
             assert httpx.post(f"{server.url}/v1/experiments", json=ADS, timeout=30).status_code == 201
             (writer,) = children(server.pid, "writer")
             os.kill(writer, signal.SIGTERM)
             begun, codes = time.monotonic(), set()
+            time.sleep(1.5)  # the parent looks twice a second
+            asked = time.monotonic()
+            assert httpx.get(f"{server.url}/health", timeout=10).status_code == 200 and time.monotonic() < asked + 3.0
             while writer in children(server.pid) and time.monotonic() < begun + 30:
                 codes.add(httpx.post(f"{server.url}/v1/experiments/ads/decisions", json={}, timeout=10).status_code)
                 time.sleep(0.05)

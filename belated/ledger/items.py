@@ -203,11 +203,12 @@ class Sweep:
 @dataclass(slots=True, eq=False)
 class Save:
     """Put learner states on record, about so many: of the experiments at work here, or of all. Answer: whether more are
-    to be written. `last`: this process stops then."""
+    to be written. `last`: this process stops then. `only` is one experiment, by its number; 0 is none."""
 
     limit: int = 500
     all: bool = False
     last: bool = False
+    only: int | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -45,7 +45,7 @@ from belated.ledger.player import Player, make_instance, vector
 from belated.ledger.replica import Replica
 from belated.ledger.requests import Batch, Placed, Requests, unknown
 from belated.ledger.store import DecisionRow, Remark, Store, Writer
-from belated.ledger.work import Page, Running, Work
+from belated.ledger.work import SAVED, Page, Running, Work
 
 log = logging.getLogger("belated")
 
@@ -160,14 +160,14 @@ class Ledger(Known):
                 return [self._failure(items[0], error)] * len(items)
             log.warning("a batch of %d items failed (%r): it is served in parts", len(items), error)
         answers = {id(item): answer for part in parts for item, answer in zip(part, self._serve(part), strict=True)}
-        if isinstance(items[0], Sweep | Upkeep):
+        if isinstance(items[0], Sweep | Upkeep | Save):
             return [any(answer is True for answer in answers.values())]
         return [answers[id(item)] for item in items]
 
     def _parts(self, items: Sequence[Item]) -> list[list[Item]]:
         """Smaller batches, in which what fails has less company; empty where there are none."""
         first = items[0]
-        if isinstance(first, Sweep | Upkeep):
+        if isinstance(first, Sweep | Upkeep | Save):
             one = [0, *(experiment.id for experiment in self.experiments())]
             return [] if first.only is not None else [[replace(first, only=number)] for number in one]
         parts: dict[int, list[Item]] = {}
@@ -184,12 +184,12 @@ class Ledger(Known):
             said = f": {error.__cause__}" if self.store.exclusive else ""
             fault = "does not take writes" if self.store.exclusive else "does not answer, or takes no writes"
             return Refused("storage", f"the database {fault}{said}")
-        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record | Save):
+        if isinstance(error, StorageError | Raced) or isinstance(item, Erase | Record):
             return _failure(error)
-        if isinstance(item, Sweep | Upkeep):
+        if isinstance(item, Sweep | Upkeep | Save):
             named = {experiment.id: experiment.name for experiment in self.experiments()}
-            kind = "expiry" if isinstance(item, Sweep) else "retention"
-            return self.faults.failed((kind, item.only), named.get(item.only or 0, "upkeep"), error)
+            kinds = {Sweep: ("expiry", item.only), Upkeep: ("retention", item.only), Save: item.only}
+            return self.faults.failed(kinds[type(item)], named.get(item.only or 0, "upkeep"), error)
         experiment = self._as_it_is(item.experiment)
         return self.faults.failed(experiment.id, experiment.name, error)
 
@@ -364,7 +364,7 @@ class Ledger(Known):
         behind |= {head.experiment for head in idle if head.written < head.last}
         self._lasts = {head.experiment: head.last for head in heads}
         found = []
-        for each in self.experiments():
+        for each in self._among(item.only):
             if each.id in behind and self._refusal(each) is None:
                 with suppress(Exception):  # what fails here fails again where it is asked for, alone
                     self._run(each)  # as it is now: others may have changed it
@@ -389,6 +389,8 @@ class Ledger(Known):
                 continue
             limit -= states
             more = more or not finished
+            if self._page.weight > SAVED:
+                self._page.write()
         return more
 
     def _tell(self, session: Writer, now: float, last: bool) -> None:

@@ -19,7 +19,7 @@ from belated.protocols import Floats
 
 #: What the table of decisions, which wants a number, has for a probability that is not stated.
 NOT_STATED = 0.0
-#: Bytes of states that one transaction puts on record of an experiment, and one statement.
+#: Bytes of states of an experiment that one transaction puts on record, and after which a statement has enough.
 SAVED = 4 << 20
 
 
@@ -126,6 +126,7 @@ class Page:
         self.saved: list[Head] = []
         self.pushed: list[Queued] = []
         self.pulled: list[tuple[int, int, int]] = []
+        self.weight = 0  # bytes of these states
 
     def save(
         self,
@@ -135,12 +136,11 @@ class Page:
         pulled: Sequence[tuple[int, int, int]],
     ) -> None:
         """States of an experiment go on record, and what changed in its queues."""
+        self.weight += sum([len(state.data) for state in states])
         self.states += [(head.experiment, state) for state in states]
         self.saved.append(head)
         self.pushed += pushed
         self.pulled += pulled
-        if sum([len(state.data) for _, state in self.states]) > SAVED:
-            self.write()
 
     def drop(self, experiment: int) -> None:
         """What is not written yet of this experiment will not be, and where its log ends is looked up again."""
@@ -152,6 +152,10 @@ class Page:
         self.events[:] = [row for row in self.events if row.experiment != experiment]
         for keys in (self.keys, self.extended):
             keys[:] = [row for row in keys if row.experiment != experiment]
+        self.states[:] = [row for row in self.states if row[0] != experiment]
+        self.saved[:] = [row for row in self.saved if row.experiment != experiment]
+        self.pushed[:] = [row for row in self.pushed if row.experiment != experiment]
+        self.pulled[:] = [row for row in self.pulled if row[0] != experiment]
         self.heads.pop(experiment, None)
 
     def flush(self) -> None:

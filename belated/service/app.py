@@ -57,7 +57,7 @@ class Service:
         self.tracer = tracer
         self._span = nothing if tracer is None else tracer.span
         self.root_path = root_path
-        self._place = place
+        self.place = place
         self.guard = guard
         self.metrics = Metrics(place)
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="belated parser")
@@ -272,10 +272,10 @@ class Service:
 
     async def _beat(self) -> None:
         """Show the other processes that this one is not stopped, and what it counted, whatever the database does."""
-        while self._place is not None:
+        while self.place is not None:
             try:
                 if self.desk.alive:
-                    self._place.beat()
+                    self.place.beat()
                 self.metrics.share()
             except OSError as error:
                 log.error("%s: %s", error.filename, error.strerror)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from belated.errors import InvalidState
 
 #: Connections that may wait.
 BACKLOG = 2048
+#: How often a port is looked for that is free at all addresses.
+TRIES = 10
 
 
 @contextmanager
@@ -44,10 +46,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 def listen_together(host: str, port: int, count: int) -> list[list[socket.socket]]:
     """The same for so many processes, which share a port that nobody else may have."""
-    with ExitStack() as held:
-        alone = [held.enter_context(each) for each in listen(host, port)]
-        port = alone[0].getsockname()[1]  # of all addresses, where it was free to choose
-        places = [(each.family, (each.getsockname()[0], port)) for each in alone]
+    places = _alone(host, port) if port else _free(host)
     with refused(host, port), ExitStack() as held:
         made = [
             [
@@ -58,6 +57,22 @@ def listen_together(host: str, port: int, count: int) -> list[list[socket.socket
         ]
         held.pop_all()
     return made
+
+
+def _alone(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    """The addresses, where nobody else is."""
+    with ExitStack() as held:
+        alone = [held.enter_context(each) for each in listen(host, port)]
+        return [(each.family, each.getsockname()) for each in alone]
+
+
+def _free(host: str) -> list[tuple[socket.AddressFamily, Any]]:
+    """The same with one port of all that is free."""
+    for _ in range(TRIES):
+        port = _alone(host, 0)[0][1][1]
+        with suppress(InvalidState):  # taken at another address
+            return _alone(host, port)
+    return _alone(host, port)
 
 
 def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:

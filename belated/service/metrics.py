@@ -77,6 +77,18 @@ class Place(NamedTuple):
         """Where the writer listens."""
         return str(self.folder / "writer")
 
+    def begin(self) -> None:
+        """A worker is to have this place."""
+        (self.folder / f"{self.number}.ends").unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Show that the worker takes no more connections."""
+        (self.folder / f"{self.number}.ends").touch()
+
+    def ends(self) -> bool:
+        """Whether it takes none any more."""
+        return (self.folder / f"{self.number}.ends").exists()
+
     def beat(self) -> None:
         """Show that the worker is not stopped."""
         (self.folder / f"{self.number}.alive").touch()

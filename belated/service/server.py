@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -50,14 +50,20 @@ SWITCH = 0.001
 class Server(uvicorn.Server):
     """Says where it listens, once it does."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[str], None], grace: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, started: Callable[[str], None], grace: float, place: Place | None
+    ) -> None:
         super().__init__(config)
         self._say = started
         self._grace = grace
+        self._place = place
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; and end in any case, should the database not answer any more."""
         end_in_time(self._grace)
+        if self._place is not None:
+            with suppress(OSError):
+                self._place.end()
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
@@ -212,7 +218,7 @@ def _listen_to(
         timeout_keep_alive=how.keep_alive,  # type: ignore[arg-type]  # parts of seconds work too
         timeout_graceful_shutdown=how.grace,  # type: ignore[arg-type]
     )
-    Server(config, started, how.grace).run(sockets)
+    Server(config, started, how.grace, service.place).run(sockets)
 
 
 def _around(service: Service, how: Options) -> Application:

@@ -69,6 +69,7 @@ class Worker:
 
     def __init__(self, job: Job, pause: float = PAUSE) -> None:
         context = multiprocessing.get_context("spawn")
+        job.place.begin()
         self._said, said = context.Pipe(duplex=False)
         self._place, self._beat, self._since = job.place, job.place.beats(), time.monotonic()
         self.process: SpawnProcess = context.Process(target=_child, args=(job, said), name=f"belated {job.name}")
@@ -115,7 +116,8 @@ class Worker:
     @property
     def able(self) -> bool:
         """Whether it can serve, as far as one can see."""
-        return self.url is not None and self.process.is_alive() and self.silent() < DOUBT
+        here = self.url is not None and self.process.is_alive()
+        return here and not self._place.ends() and self.silent() < DOUBT
 
     def kill(self) -> None:
         """End it at once: what it had in hand is rolled back, and whoever waits at its socket is served by the next."""
@@ -176,7 +178,8 @@ def supervise(
                     worker.excuse()
             for each in steering:
                 each.choose([number for number, worker in enumerate(workers) if worker.able])
-            _replace_dead(workers, jobs)
+            if not stop.is_set():
+                _replace_dead(workers, jobs)
     finally:
         for listening in (inside, *chain(*public)):  # nobody can wait there any more
             listening.close()
