@@ -59,8 +59,8 @@ def test_workers_answer_at_all_addresses_of_a_host(database, processors):
 
 
 def test_a_writer_that_is_told_to_end_alone_has_the_grace(database, tmp_path):
-    """It goes on for the workers until then; nobody takes it for stopped, and it ends by itself. It had the connections;
-    new ones go to a worker."""
+    """It goes on for the workers until then; nobody takes it for stopped, and it ends by itself. It had the
+    connections; new ones go to a worker."""
     log = tmp_path / "log"
     with log.open("w") as said:
         server = Server(database, 2, "--grace", "7", processors=2)
